@@ -27,5 +27,9 @@ class EngineError(OutriderError):
     """llama.cpp refused or failed an operation."""
 
 
+class LogitsError(EngineError):
+    """A row of logits that no token can be chosen from: it contains NaN, or only -infinity."""
+
+
 class RequestError(OutriderError):
     """A prompt or a request that cannot be served (empty, too long, malformed)."""
