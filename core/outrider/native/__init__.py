@@ -244,11 +244,14 @@ class RowSampler:
         seed: int,
         position: int,
     ) -> tuple[int, NDArray[np.int32], NDArray[np.float64]]:
-        """A draft token and the distribution (ids, probabilities) that it was drawn from."""
-        token = self.sample(
-            row, options, history=history, seed=seed, position=position, purpose=Purpose.DRAFT
-        )
-        count = int(self._work.count)
+        """A draft token and the distribution (ids, probabilities) that it was drawn from.
+
+        The random number is that of `Purpose.DRAFT`.
+        """
+        self._key.seed, self._key.position = seed, position
+        context = self._given(history, None)
+        answer = _lib.draw_draft(self._work, self._row(row), options.struct, context, self._key[0])
+        token, count = _checked(answer, position), int(self._work.count)
         return token, np.array(self._ids[:count]), np.array(self._probs[:count])
 
     def verify(

@@ -38,7 +38,7 @@ typedef struct {
     int32_t count;      /* tokens in ids and probs */
     int32_t *ids;       /* [n_vocab] best first when truncated, else ascending */
     double *probs;      /* [n_vocab] */
-    double total;       /* what probs sum to: 1, or anything after sample */
+    double total;       /* what probs sum to: 1 after distribution and draw_draft */
     uint64_t *keys;     /* [n_vocab + 1] */
     int32_t *counts;    /* [n_vocab] zeros between calls */
     int32_t *edit_ids;  /* [n_vocab] */
@@ -79,6 +79,10 @@ int32_t sample(workspace *w, const float *row, const sampling_options *o, row_co
  * legal token, the distribution of the masked row. */
 int32_t sample_legal(workspace *w, const float *row, const sampling_options *o, row_context c,
                      draw_key key, uint32_t purpose);
+
+/* A draft: a token, and in w the very distribution that it was drawn from. */
+int32_t draw_draft(workspace *w, const float *row, const sampling_options *o, row_context c,
+                   draw_key key);
 
 /* Verifies a token drawn from q: the token itself with probability min(1, p/q), else one of the
  * normalised max(p - q, 0), which is never the draft. */

@@ -167,6 +167,12 @@ int32_t sample_legal(workspace *w, const float *row, const sampling_options *o, 
     return w->total > 0.0 ? pick(w, uniform(key, purpose)) : sample(w, row, o, c, key, purpose);
 }
 
+int32_t draw_draft(workspace *w, const float *row, const sampling_options *o, row_context c,
+                   draw_key key) {
+    int32_t count = distribution(w, row, o, c);
+    return count < 0 ? count : pick(w, uniform(key, FOR_DRAFT));
+}
+
 int32_t verify(workspace *w, const float *row, const sampling_options *o, row_context c,
                draw_key key, int32_t draft, const int32_t *q_ids, const double *q_probs,
                int32_t n_q) {

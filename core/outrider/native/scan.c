@@ -6,7 +6,7 @@
  * is copied first. */
 #include "internal.h"
 
-enum { BLOCK = 256 }; /* a multiple of 32, the bits of a mask word */
+enum { BLOCK = 256, STRETCH = 32 }; /* BLOCK is a multiple of a mask word, 32 bits */
 
 static inline void key_range(const float *x, int32_t n, int32_t *low, int32_t *high) {
     int32_t lo = INT32_MAX, hi = INT32_MIN;
@@ -102,11 +102,18 @@ static inline const float *block_at(const row_scan *s, int32_t start, int32_t n,
     return copy;
 }
 
+/* Entries above the bound, as candidates. Few blocks have more than one or two of them, so most
+ * stretches are dismissed by a comparison in lanes. */
 static inline int32_t gather(const float *x, int32_t n, float bound, int32_t id, uint64_t *keys) {
     int32_t count = 0;
-    for (int32_t i = 0; i < n; i++) {
-        keys[count] = candidate(x[i], id + i);
-        count += x[i] > bound;
+    for (int32_t start = 0; start < n; start += STRETCH) {
+        int32_t end = n - start < STRETCH ? n : start + STRETCH, above = 0;
+        for (int32_t i = start; i < end; i++) above |= x[i] > bound;
+        if (!above) continue;
+        for (int32_t i = start; i < end; i++) {
+            keys[count] = candidate(x[i], id + i);
+            count += x[i] > bound;
+        }
     }
     return count;
 }
