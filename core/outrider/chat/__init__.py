@@ -1,0 +1,48 @@
+"""Chat: what template plugins and servers share.
+
+The API front end (`ChatRequest`), the answer's parts (`Message`, deltas), the incremental reader
+of answers with tagged tool calls (`AnswerParser`), and argument types from JSON Schema.
+"""
+
+from outrider.chat.body import read_json, write_json
+from outrider.chat.message import (
+    CallArguments,
+    CallFinished,
+    CallStarted,
+    ContentDelta,
+    Delta,
+    Message,
+    ReasoningDelta,
+    ToolCall,
+    Violation,
+)
+from outrider.chat.parser import AnswerParser
+from outrider.chat.request import (
+    QWEN_EFFORTS,
+    ChatRequest,
+    Continuation,
+    ToolChoice,
+    ToolMode,
+    map_effort,
+)
+
+__all__ = [
+    "QWEN_EFFORTS",
+    "AnswerParser",
+    "CallArguments",
+    "CallFinished",
+    "CallStarted",
+    "ChatRequest",
+    "ContentDelta",
+    "Continuation",
+    "Delta",
+    "Message",
+    "ReasoningDelta",
+    "ToolCall",
+    "ToolChoice",
+    "ToolMode",
+    "Violation",
+    "map_effort",
+    "read_json",
+    "write_json",
+]

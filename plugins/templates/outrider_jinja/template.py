@@ -1,0 +1,68 @@
+"""The component `jinja`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from outrider import Assembly, ChatTemplate, ConfigError, ModelInfo, OutriderError, Prompt
+from outrider.chat import AnswerParser
+
+if TYPE_CHECKING:
+    from outrider_jinja.rendering import JinjaRenderer
+
+
+@attrs.frozen
+class Config:
+    """Options of `jinja`."""
+
+    file: str | None = None
+    """A template file to use instead of the model's own template."""
+
+
+def read_template(file: str) -> str:
+    """The text of a template file. Raises ConfigError."""
+    path = Path(file).expanduser()
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the template file {path} cannot be read: {error}") from None
+
+
+class JinjaTemplate(ChatTemplate):
+    """Renders with the model's own template text, in a sandboxed jinja2 environment."""
+
+    Config = Config
+    cost = 100
+
+    def __init__(self, config: Config, assembly: Assembly) -> None:
+        super().__init__(config, assembly)
+        self._renderer: JinjaRenderer | None = None
+        self._text = None if config.file is None else read_template(config.file)
+
+    def unsupported_reason(self, model: ModelInfo) -> str | None:
+        """Why the model's template cannot be used."""
+        from outrider_jinja.rendering import JinjaRenderer
+        from outrider_jinja.sandbox import compile_template
+
+        text = self._text if self._text is not None else model.chat_template
+        if text is None:
+            return "the model file carries no chat template"
+        try:
+            compile_template(text)
+        except OutriderError as error:
+            return str(error)
+        self._renderer = JinjaRenderer(text)
+        return None
+
+    def render(self, request: Mapping[str, Any]) -> Prompt:
+        """The prompt of an OpenAI-shaped request body."""
+        assert self._renderer is not None
+        return self._renderer.render(self._renderer.read(request))
+
+    def parser(self, request: Mapping[str, Any], prompt: Prompt) -> AnswerParser:
+        """A reader for the answer to a request."""
+        assert self._renderer is not None
+        return AnswerParser.for_request(self._renderer.read(request), thinking=prompt.thinking)
