@@ -125,6 +125,8 @@ class SamplingOptions:
         self.bias: NDArray[np.float32] = np.array([b for _, b in bias], np.float32)
         self.sees_history = (repetition_penalty, presence_penalty, frequency_penalty) != (1, 0, 0)
         """Whether the tokens before a row matter."""
+        self.best_only = 0 if bias or self.sees_history else top_k
+        """How many of the largest logits of a row are all that matters; 0: the whole row."""
         self.struct: Any = _ffi.new(
             "sampling_options *",
             {
@@ -148,8 +150,9 @@ class RowSampler:
     """Buffers for rows of `n_vocab` logits and the kernels that use them; for one thread.
 
     `history` are the tokens before the row's own, prompt included (int32, contiguous); they
-    matter to penalties only. `mask` holds the legal tokens, bit t%32 of word t//32. Unusable
-    rows raise LogitsError naming `position`.
+    matter to penalties only. `mask` holds the legal tokens, bit t%32 of word t//32. With
+    `candidates` (int32 [m]) a row is the m logits of those tokens, which are the best of the whole
+    row and at least `top_k`. Unusable rows raise LogitsError naming `position`.
     """
 
     def __init__(self, n_vocab: int) -> None:
@@ -183,6 +186,7 @@ class RowSampler:
         options: SamplingOptions,
         *,
         history: NDArray[np.int32] = _EMPTY,
+        candidates: NDArray[np.int32] | None = None,
         mask: NDArray[np.uint32] | None = None,
         position: int | None = None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
@@ -190,8 +194,8 @@ class RowSampler:
 
         Best first when anything truncates, in the order of ids otherwise. Copies.
         """
-        context = self._given(history, mask)
-        answer = _lib.distribution(self._work, self._row(row), options.struct, context)
+        logits, context = self._given(row, history, mask, candidates, options)
+        answer = _lib.distribution(self._work, logits, options.struct, context)
         count = _checked(answer, position)
         return np.array(self._ids[:count]), np.array(self._probs[:count])
 
@@ -201,16 +205,15 @@ class RowSampler:
         options: SamplingOptions,
         *,
         history: NDArray[np.int32] = _EMPTY,
+        candidates: NDArray[np.int32] | None = None,
         seed: int,
         position: int,
         purpose: Purpose = Purpose.TOKEN,
     ) -> int:
         """A token of the row's distribution, determined by (seed, position, purpose)."""
         self._key.seed, self._key.position = seed, position
-        context = self._given(history, None)
-        answer = _lib.sample(
-            self._work, self._row(row), options.struct, context, self._key[0], purpose
-        )
+        logits, context = self._given(row, history, None, candidates, options)
+        answer = _lib.sample(self._work, logits, options.struct, context, self._key[0], purpose)
         return _checked(answer, position)
 
     def sample_legal(
@@ -229,9 +232,9 @@ class RowSampler:
         The random number is that of `Purpose.REDRAW`.
         """
         self._key.seed, self._key.position = seed, position
-        context = self._given(history, mask)
+        logits, context = self._given(row, history, mask, None, options)
         answer = _lib.sample_legal(
-            self._work, self._row(row), options.struct, context, self._key[0], Purpose.REDRAW
+            self._work, logits, options.struct, context, self._key[0], Purpose.REDRAW
         )
         return _checked(answer, position)
 
@@ -249,8 +252,8 @@ class RowSampler:
         The random number is that of `Purpose.DRAFT`.
         """
         self._key.seed, self._key.position = seed, position
-        context = self._given(history, None)
-        answer = _lib.draw_draft(self._work, self._row(row), options.struct, context, self._key[0])
+        logits, context = self._given(row, history, None, None, options)
+        answer = _lib.draw_draft(self._work, logits, options.struct, context, self._key[0])
         token, count = _checked(answer, position), int(self._work.count)
         return token, np.array(self._ids[:count]), np.array(self._probs[:count])
 
@@ -263,6 +266,7 @@ class RowSampler:
         q_probs: NDArray[np.float64],
         *,
         history: NDArray[np.int32] = _EMPTY,
+        candidates: NDArray[np.int32] | None = None,
         seed: int,
         position: int,
     ) -> int:
@@ -272,11 +276,12 @@ class RowSampler:
         PluginError when q gives the draft no probability.
         """
         self._key.seed, self._key.position = seed, position
+        logits, context = self._given(row, history, None, candidates, options)
         answer = _lib.verify(
             self._work,
-            self._row(row),
+            logits,
             options.struct,
-            self._given(history, None),
+            context,
             self._key[0],
             draft,
             _ffi.from_buffer("int32_t[]", q_ids),
@@ -303,9 +308,23 @@ class RowSampler:
         ids, values = self._ids[:count].tolist(), self._top_values[:count].tolist()
         return LogProbs(float(self._chosen[0]), ids, values)
 
-    def _given(self, history: NDArray[np.int32], mask: NDArray[np.uint32] | None) -> Any:
+    def _given(
+        self,
+        row: NDArray[np.float32],
+        history: NDArray[np.int32],
+        mask: NDArray[np.uint32] | None,
+        candidates: NDArray[np.int32] | None,
+        options: SamplingOptions,
+    ) -> tuple[Any, Any]:
         context = self._context
         context.history = _ffi.from_buffer("int32_t[]", history)
         context.n_history = history.shape[0]
         context.mask = _ffi.NULL if mask is None else _ffi.from_buffer("uint32_t[]", mask)
-        return context[0]
+        if candidates is None:
+            context.candidates = _ffi.NULL
+            return self._row(row), context[0]
+        if row.shape != candidates.shape or not 0 < options.best_only < self.n_vocab:
+            raise ValueError("candidates need one logit each, a top_k, and no edits of logits")
+        context.candidates = _ffi.from_buffer("int32_t[]", candidates)
+        context.n_candidates = row.shape[0]
+        return _ffi.from_buffer("float[]", row), context[0]

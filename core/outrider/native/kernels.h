@@ -46,12 +46,13 @@ typedef struct {
     double *dense;      /* [n_vocab] zeros between calls */
 } workspace;
 
-/* The tokens before the row's own (prompt included), and the legal tokens: bit t%32 of word t/32,
- * NULL for all. */
+/* What belongs to a row besides its logits. */
 typedef struct {
-    const int32_t *history;
+    const int32_t *history;    /* the tokens before the row's own, the prompt's included */
     int32_t n_history;
-    const uint32_t *mask;
+    const uint32_t *mask;      /* legal tokens: bit t%32 of word t/32; NULL: all */
+    const int32_t *candidates; /* the row is n_candidates logits of these tokens, the best of their */
+    int32_t n_candidates;      /* row, no fewer than top_k; NULL: a whole row. Nothing edits it */
 } row_context;
 
 /* Random numbers are a function of these and of the purpose they are drawn for. */

@@ -50,6 +50,21 @@ static int32_t weigh_all(workspace *w, row_scan *s, double temperature) {
     return w->count = s->n;
 }
 
+/* Candidates that were ranked elsewhere (on the device). Answers how many have a probability. */
+static int32_t take_candidates(row_scan *s, const int32_t *ids, int32_t n, uint64_t *keys) {
+    int32_t found = 0;
+    s->max = -INFINITY;
+    for (int32_t i = 0; i < n; i++) {
+        float logit = s->row[i];
+        if (isnan(logit)) return ROW_NAN;
+        if (logit == INFINITY) return ROW_INFINITE;
+        if (logit == -INFINITY) continue;
+        if (logit > s->max) s->max = logit;
+        keys[found++] = candidate(logit, ids[i]);
+    }
+    return found > 0 ? found : ROW_EMPTY;
+}
+
 /* The tokens that may be drawn, with weights that sum to w->total. Answers their count. */
 static int32_t weigh_kept(workspace *w, const float *row, const sampling_options *o,
                           row_context c) {
@@ -62,8 +77,8 @@ static int32_t weigh_kept(workspace *w, const float *row, const sampling_options
 
     row_scan s = {.row = row, .n = w->n_vocab, .edit_ids = w->edit_ids,
                   .edit_values = w->edit_values, .mask = c.mask, .depth = INFINITY};
-    s.n_edits = edit(w, row, o, c);
     w->count = 0;
+    if (c.candidates == NULL) s.n_edits = edit(w, row, o, c);
     if (k == 0 && !nucleus && o->min_p <= 0.0f) return weigh_all(w, &s, t);
 
     s.top_k = k;
@@ -75,7 +90,9 @@ static int32_t weigh_kept(workspace *w, const float *row, const sampling_options
             s.tail = 0.5 * (1.0 - (double)o->top_p) / w->n_vocab;
         }
     }
-    int32_t found = scan(&s, w->keys);
+    int32_t found = c.candidates != NULL
+                        ? take_candidates(&s, c.candidates, c.n_candidates, w->keys)
+                        : scan(&s, w->keys);
     if (found < 0) return found;
 
     candidate_queue q;

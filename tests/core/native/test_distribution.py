@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from outrider.errors import PluginError
+from outrider.errors import LogitsError, PluginError
 from outrider.native import RowSampler, SamplingOptions
 
 from .reference import chi_square_p, reference
@@ -273,3 +273,42 @@ def test_a_draft_its_own_distribution_excludes_is_an_error() -> None:
             seed=0,
             position=5,
         )
+
+
+# --- rows that the device has ranked already ------------------------------------------------------
+
+
+@given(ROWS, st.integers(1, 30), st.data())
+def test_the_best_of_a_row_are_as_good_as_the_row(row: np.ndarray, k: int, data: Any) -> None:
+    options = SamplingOptions(
+        top_k=k,
+        top_p=data.draw(st.sampled_from([0.5, 0.9, 1.0])),
+        min_p=data.draw(st.sampled_from([0.0, 0.1])),
+        temperature=data.draw(st.sampled_from([0.3, 1.0])),
+        temperature_first=data.draw(st.booleans()),
+    )
+    assume(k < len(row))
+    sampler = RowSampler(len(row))
+    best = np.lexsort((np.arange(len(row)), -row))[: k + 2].astype(np.int32)
+    best = np.array(data.draw(st.permutations(best.tolist())), np.int32)
+    whole = sampler.distribution(row, options)
+    ranked = sampler.distribution(row[best], options, candidates=best)
+    assert whole[0].tolist() == ranked[0].tolist()
+    np.testing.assert_array_equal(whole[1], ranked[1])
+    assert sampler.sample(row, options, seed=1, position=2) == sampler.sample(
+        row[best], options, candidates=best, seed=1, position=2
+    )
+
+
+def test_candidates_are_refused_where_the_whole_row_matters() -> None:
+    ids = np.arange(3, dtype=np.int32)
+    for options in (SamplingOptions(), SamplingOptions(top_k=2, presence_penalty=1.0)):
+        with pytest.raises(ValueError, match="no edits"):
+            RowSampler(9).distribution(np.zeros(3, np.float32), options, candidates=ids)
+
+
+@pytest.mark.parametrize(("value", "reason"), [(np.nan, "NaN"), (-np.inf, "every logit")])
+def test_unusable_candidates_are_errors(value: float, reason: str) -> None:
+    ids, row = np.arange(3, dtype=np.int32), np.full(3, value, np.float32)
+    with pytest.raises(LogitsError, match=f"position 8: .*{reason}"):
+        RowSampler(9).sample(row, SamplingOptions(top_k=3), candidates=ids, seed=0, position=8)
