@@ -16,7 +16,7 @@ The life of a component:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import attrs
@@ -145,6 +145,8 @@ class Context(Protocol):
     ring_depth: int
     """Recurrent snapshots the context really got (`llama_n_rs_seq`), 0 without a ring."""
     batch: Batch
+    decode_ns: int
+    """Time spent in decode calls so far, nanoseconds."""
 
     def decode(self) -> None:
         """Decode the rows of `batch`. Raises EngineError with what to do about it."""
@@ -152,6 +154,14 @@ class Context(Protocol):
 
     def argmax(self, row: int) -> int:
         """The most likely token after an output row."""
+        ...
+
+    def attach_argmax(self) -> bool:
+        """Compute `argmax` on the device from now on; False when the backend cannot."""
+        ...
+
+    def need_logits(self, sequence: int, needed: bool) -> None:
+        """Whether `logits` will be read for a sequence, or only `argmax` (cheaper)."""
         ...
 
     def logits(self, row: int) -> NDArray[np.float32]:
@@ -197,14 +207,41 @@ class Context(Protocol):
         ...
 
 
+@attrs.frozen
+class EnginePlan:
+    """What the pipeline asks an engine to load and reserve."""
+
+    model: ModelInfo
+    max_sequences: int
+    max_draft: int
+    ring_depth: int
+    needs: Needs
+    greedy: bool
+
+
 class Engine(Protocol):
-    """Opens models and contexts. Built in: `llama-cpp`, and `scripted` for tests."""
+    """Opens models and contexts. Built in: `llama-cpp`, and `scripted` for tests.
+
+    An engine is a component: its class has a `Config`, `inspect` is called before `load`, and
+    the attributes below exist after `load`.
+    """
 
     info: ModelInfo
     vocabulary: Vocabulary
     target: Context
-    fingerprint: str
-    """Changes with anything that makes saved states incomparable: model, build, parameters."""
+
+    def inspect(self, path: Path) -> ModelInfo:
+        """What the file's header says, without loading weights. Raises ModelError."""
+        ...
+
+    def load(self, plan: EnginePlan, progress: Callable[[float], None] | None = None) -> None:
+        """Load the weights and create the target context; `progress` gets 0.0 … 1.0."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with anything that makes saved states incomparable: model, build, parameters."""
+        ...
 
     def open_mtp(self, *, n_batch: int) -> Context:
         """A context on the target's own multi-token-prediction head."""
@@ -214,12 +251,32 @@ class Engine(Protocol):
         """Load a drafter model that shares the target's embeddings (`ctx_other`)."""
         ...
 
+    def decode_ns(self) -> int:
+        """Nanoseconds spent in decode calls of all contexts so far."""
+        ...
+
+    def memory(self) -> Mapping[str, int]:
+        """Bytes reserved, by what for (weights, attention cache, recurrent state and ring)."""
+        ...
+
+    def close(self) -> None:
+        """Free everything."""
+        ...
+
 
 class Builder(Protocol):
     """Builds components from specs; handed to components that are made of components."""
 
     def build(self, kind: str, spec: ComponentSpec) -> Any:
         """Build the component a spec names."""
+        ...
+
+    def model_path(self, reference: str) -> Path:
+        """The file behind a model reference: a path, or the name of a packaged model."""
+        ...
+
+    def inspect(self, path: Path) -> ModelInfo:
+        """What a model file's header says, without loading weights."""
         ...
 
 
@@ -242,8 +299,6 @@ class Assembly:
     """What a component may use while it is being built."""
 
     builder: Builder
-    base: Path
-    """Folder that relative paths in the pipeline file are relative to."""
     name: str = ""
     """The component's name in the pipeline file."""
 
@@ -252,10 +307,15 @@ class Assembly:
         return self.builder.build("drafter", spec)
 
     def model_path(self, reference: str) -> Path:
-        """A model file: a path, or the name of a packaged model. Raises ModelError."""
-        from outrider.models import resolve_model
+        """A model file: a path (relative to the pipeline file), or the name of a packaged model.
 
-        return resolve_model(reference, self.base)
+        Raises ModelError when there is no such file.
+        """
+        return self.builder.model_path(reference)
+
+    def inspect(self, path: Path) -> ModelInfo:
+        """What a model file's header says. Raises ModelError."""
+        return self.builder.inspect(path)
 
 
 @attrs.frozen
@@ -266,6 +326,7 @@ class Runtime:
     sampler: Sampler
     drafter: Drafter
     draft_length: DraftLength
+    rollback: StateRollback
     max_draft: int
     """Most drafts of one step: the ring, the batches and the buffers are sized for it."""
     max_sequences: int
@@ -315,13 +376,13 @@ class Distribution:
 class Draft:
     """Tokens proposed to follow the anchor.
 
-    `q[i]` is the distribution that `tokens[i]` was really drawn from, None for a deterministic
-    draft (a point mass). `forced` counts leading tokens that a constraint leaves no choice
-    about. `source` names the drafter for the statistics; empty means "the pipeline's drafter".
+    `q[i]` is the distribution that `tokens[i]` was really drawn from, None where the token was
+    chosen deterministically (a point mass); `q` itself None means that everywhere. `source`
+    names the drafter for the statistics; empty means "the pipeline's drafter".
     """
 
     tokens: Sequence[int] = ()
-    q: Sequence[Distribution] | None = None
+    q: Sequence[Distribution | None] | None = None
     source: str = ""
 
     def __len__(self) -> int:
@@ -331,9 +392,7 @@ class Draft:
         """The first `length` tokens of this draft."""
         if length >= len(self.tokens):
             return self
-        return Draft(
-            self.tokens[:length], None if self.q is None else self.q[:length], self.source
-        )
+        return Draft(self.tokens[:length], None if self.q is None else self.q[:length], self.source)
 
 
 NO_DRAFT = Draft()
@@ -407,8 +466,10 @@ class Drafter(Component):
     def commit(self, sequences: Sequence[Seq], steps: Sequence[Step]) -> None:
         """A step is over; `sequence.tokens` already ends with `step.tokens`.
 
-        Also called after steps without a draft and with drafts of another drafter, and once
-        after a prefill with the first token (`step.row` is then the prompt's last row).
+        Rows exported by the verify batch are readable now; rejected ones leave the target's
+        memory right after this call, which then holds `len(sequence.tokens) - 1` tokens. Also
+        called after steps without a draft and with drafts of another drafter, and once after a
+        prefill with the first token (`step.row` is then the prompt's last row).
         """
 
     def end(self, sequence: Seq) -> None:
@@ -419,6 +480,10 @@ class Drafter(Component):
 
     def clear(self, slot: Slot) -> None:
         """The slot's memory was emptied."""
+
+    def fingerprint(self) -> str:
+        """What a saved drafter state depends on besides the engine (its own model, say)."""
+        return self.name
 
     def snapshot(self, slot: Slot) -> bytes:
         """The drafter's state for a slot; together with the target's it must continue exactly."""
@@ -447,6 +512,10 @@ class Sampler(Component):
     kind = "sampler"
     greedy: bool = False
     """True: only `Context.argmax` is read, which the engine may then compute on the device."""
+
+    def needs_logits(self, sequence: Seq) -> bool:
+        """Whether this sequence's rows must come back as real logits."""
+        return not self.greedy or sequence.constraint is not None
 
     def settings(self, overrides: Mapping[str, Any]) -> Any:
         """The options for one request: the pipeline's `Config` with `overrides` applied.
@@ -497,6 +566,10 @@ class StateRollback(Component):
 
     def before_verify(self, sequences: Sequence[Seq], drafts: Sequence[Draft]) -> None:
         """A verify batch is about to be decoded."""
+
+    def unsupported_context(self, target: Context) -> str | None:
+        """Why the context that was really created cannot serve it; None when it can."""
+        return None
 
     def reach(self, slot: Slot) -> int:
         """How many of the slot's last tokens could be undone exactly right now."""
@@ -642,6 +715,8 @@ class ChatTemplate(Component):
     """Renders conversations and reads answers."""
 
     kind = "template"
+    cost: ClassVar[int] = 100
+    """Rank when the template is chosen automatically: the lowest that serves the model."""
 
     def render(self, request: Mapping[str, Any]) -> Prompt:
         """The prompt of an OpenAI-shaped request body. Raises RequestError with the reason."""

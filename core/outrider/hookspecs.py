@@ -17,8 +17,8 @@ import pluggy
 from outrider.components import (
     ChatTemplate,
     ConstraintFactory,
-    DraftLength,
     Drafter,
+    DraftLength,
     Observer,
     PrefixCache,
     Sampler,

@@ -1,0 +1,101 @@
+"""Outrider: composable speculative decoding for hybrid language models on llama.cpp.
+
+What is exported here is what plugins may use.
+"""
+
+from outrider.components import (
+    NO_DRAFT,
+    Accepted,
+    Assembly,
+    Batch,
+    ChatTemplate,
+    Component,
+    ComponentSpec,
+    Constraint,
+    ConstraintFactory,
+    Context,
+    Distribution,
+    Draft,
+    Drafter,
+    DrafterSpec,
+    DraftLength,
+    Engine,
+    EnginePlan,
+    ModelInfo,
+    Needs,
+    Observer,
+    PrefixCache,
+    Prompt,
+    Reuse,
+    Runtime,
+    Sampler,
+    StateRollback,
+    Step,
+    Verifier,
+    Vocabulary,
+)
+from outrider.config import ByteSize
+from outrider.errors import (
+    ConfigError,
+    EngineError,
+    LibraryError,
+    ModelError,
+    OutriderError,
+    PluginError,
+    RequestError,
+)
+from outrider.hookspecs import hookimpl
+from outrider.pipeline import Pipeline
+from outrider.sequence import Finish, FinishReason, Request, Sequence, Slot
+from outrider.states import Snapshot, States
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "NO_DRAFT",
+    "Accepted",
+    "Assembly",
+    "Batch",
+    "ByteSize",
+    "ChatTemplate",
+    "Component",
+    "ComponentSpec",
+    "ConfigError",
+    "Constraint",
+    "ConstraintFactory",
+    "Context",
+    "Distribution",
+    "Draft",
+    "DraftLength",
+    "Drafter",
+    "DrafterSpec",
+    "Engine",
+    "EngineError",
+    "EnginePlan",
+    "Finish",
+    "FinishReason",
+    "LibraryError",
+    "ModelError",
+    "ModelInfo",
+    "Needs",
+    "Observer",
+    "OutriderError",
+    "Pipeline",
+    "PluginError",
+    "PrefixCache",
+    "Prompt",
+    "Request",
+    "RequestError",
+    "Reuse",
+    "Runtime",
+    "Sampler",
+    "Sequence",
+    "Slot",
+    "Snapshot",
+    "StateRollback",
+    "States",
+    "Step",
+    "Verifier",
+    "Vocabulary",
+    "hookimpl",
+]

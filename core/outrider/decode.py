@@ -1,0 +1,287 @@
+"""The decode loop: draft, verify, accept, roll back, commit.
+
+One step, for a list of sequences (`Decoder.step`):
+
+    limits   = draft_length.choose(sequences)
+    drafts   = drafter.propose(sequences, limits)
+    rows     = verifier.verify(sequences, drafts)     one target call: [anchor, d1 … dk] each
+    accepted = sampler.accept(sequences, drafts, rows)
+    drafter.commit(sequences, steps)                  reads rows of the verify batch
+    rollback.rewind(sequences, rejected rows)         O(1) through the snapshot ring
+
+Between steps the target's memory holds exactly the committed tokens without the anchor. A token
+takes no other path: the first one of a request comes from the last prefill batch by the same
+accept and commit, with an empty draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as ListOf
+from time import perf_counter_ns
+
+from outrider.components import (
+    NO_DRAFT,
+    Accepted,
+    Draft,
+    Drafter,
+    DraftLength,
+    Engine,
+    Observer,
+    PrefixCache,
+    Sampler,
+    StateRollback,
+    Step,
+    Verifier,
+)
+from outrider.errors import RequestError
+from outrider.sequence import Finish, FinishReason, Request, Sequence, Slot
+from outrider.states import States
+from outrider.statistics import Statistics
+from outrider.text import TextStream
+
+
+class Decoder:
+    """Runs sequences through opened components. One thread owns it."""
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        drafter: Drafter,
+        draft_length: DraftLength,
+        verifier: Verifier,
+        sampler: Sampler,
+        rollback: StateRollback,
+        cache: PrefixCache,
+        observers: ListOf[Observer],
+        max_draft: int,
+        max_sequences: int,
+    ) -> None:
+        self.engine = engine
+        self.drafter = drafter
+        self.draft_length = draft_length
+        self.verifier = verifier
+        self.sampler = sampler
+        self.rollback = rollback
+        self.cache = cache
+        self.observers = observers
+        self.max_draft = max_draft
+        self.slots = [Slot(i) for i in range(max_sequences)]
+        self.states = States(engine, drafter, rollback)
+        self.statistics = Statistics()
+        self._clock = 0
+
+    # --- the start of a sequence --------------------------------------------------------------
+
+    def start(self, request: Request) -> Sequence:
+        """Prefill what no cache holds, emit the first token, and return the sequence.
+
+        Raises RequestError for an empty prompt, one that does not fit the context, or when
+        every slot is taken.
+        """
+        started = perf_counter_ns()
+        self._check(request)
+        free = [slot for slot in self.slots if slot.owner is None]
+        if not free:
+            raise RequestError(f"all {len(self.slots)} sequences are busy (max_sequences)")
+        reuse = self.cache.prepare(request, free, self.states)
+        slot = reuse.slot
+        sequence = Sequence(
+            request=request,
+            slot=slot,
+            tokens=list(request.prompt),
+            settings=self.sampler.settings(request.sampling),
+            stream=TextStream(self.engine.vocabulary, request.stop),
+            cached=reuse.length,
+        )
+        slot.owner = sequence
+        self._clock += 1
+        slot.last_used = self._clock
+        try:
+            self.engine.target.need_logits(slot.id, self.sampler.needs_logits(sequence))
+            self.drafter.begin(sequence)
+            row = self._prefill(sequence)
+            self._first_token(sequence, row)
+        except BaseException:
+            slot.owner = None
+            self.states.clear(slot)
+            raise
+        self.statistics.prompt_tokens += len(request.prompt)
+        self.statistics.cached_tokens += reuse.length
+        self.statistics.prefill_ns += perf_counter_ns() - started
+        for observer in self.observers:
+            observer.started(sequence)
+        if sequence.finish is not None:
+            self._end(sequence)
+        return sequence
+
+    def _check(self, request: Request) -> None:
+        n, limit = len(request.prompt), self.engine.target.n_ctx
+        if n == 0:
+            raise RequestError("the prompt is empty: there is nothing to continue")
+        if n >= limit:
+            raise RequestError(
+                f"the prompt has {n} tokens, which leaves no room in a context of {limit}; "
+                "shorten it or raise engine.context"
+            )
+        if request.max_tokens is not None and request.max_tokens < 1:
+            raise RequestError(f"max_tokens is {request.max_tokens}; expected at least 1")
+
+    def _prefill(self, sequence: Sequence) -> int:
+        """Decode the prompt's missing tokens; returns the batch row of the last one."""
+        target, slot, prompt = self.engine.target, sequence.slot, sequence.request.prompt
+        batch = target.batch
+        pauses = [
+            p for p in self.cache.boundaries(sequence.request, slot.length) if p < len(prompt)
+        ]
+        while True:
+            start = slot.length
+            end = min(len(prompt), start + target.n_batch)
+            if pauses and pauses[0] <= end:
+                end = pauses.pop(0)
+            batch.clear()
+            batch.extend(prompt[start:end], start, slot.id)
+            last = end == len(prompt)
+            batch.outputs[batch.size - 1] = last
+            target.decode()
+            slot.decoded(end - start)
+            self.drafter.observe(sequence, 0, end - start)
+            if last:
+                return end - start - 1
+            self.cache.checkpoint(sequence, self.states)
+
+    def _first_token(self, sequence: Sequence, row: int) -> None:
+        accepted = self.sampler.accept((sequence,), (NO_DRAFT,), (row,))[0]
+        step = self._keep(sequence, NO_DRAFT, accepted, row)
+        self.sampler.commit((sequence,), (step,))
+        self.drafter.commit((sequence,), (step,))
+
+    # --- one step -----------------------------------------------------------------------------
+
+    def step(self, sequences: ListOf[Sequence]) -> ListOf[Step]:
+        """One step for every sequence; those that ended have `finish` set afterwards."""
+        statistics = self.statistics
+        t0 = perf_counter_ns()
+        engine0 = self.engine.decode_ns()
+        limits = self._limits(sequences)
+        drafts = self.drafter.propose(sequences, limits)
+        for sequence in sequences:
+            if sequence.request.constraint is not None:
+                drafts = self._constrain(sequences, drafts)
+                break
+        self.rollback.before_verify(sequences, drafts)
+        t1 = perf_counter_ns()
+        rows = self.verifier.verify(sequences, drafts)
+        t2 = perf_counter_ns()
+        answers = self.sampler.accept(sequences, drafts, rows)
+        t3 = perf_counter_ns()
+        steps: list[Step] = []
+        rejected: list[int] = []
+        for sequence, draft, answer, row in zip(sequences, drafts, answers, rows, strict=True):
+            verified = len(draft.tokens) + 1
+            sequence.slot.decoded(verified)
+            step = self._keep(sequence, draft, answer, row)
+            steps.append(step)
+            rejected.append(verified - len(step.tokens))
+            statistics.count(step, self.drafter.name)
+        self.sampler.commit(sequences, steps)
+        t4 = perf_counter_ns()
+        self.drafter.commit(sequences, steps)
+        t5 = perf_counter_ns()
+        self.rollback.rewind(sequences, rejected)
+        self.draft_length.observe(sequences, steps, (t1 - t0 + t5 - t4) / 1e3, (t2 - t1) / 1e3)
+        for observer in self.observers:
+            observer.step(sequences, steps)
+        for sequence in sequences:
+            if sequence.finish is not None:
+                self._end(sequence)
+        statistics.batches += 1
+        statistics.draft_ns += t1 - t0 + t5 - t4
+        statistics.verify_ns += t2 - t1
+        statistics.sample_ns += t3 - t2
+        statistics.engine_ns += self.engine.decode_ns() - engine0
+        statistics.step_ns += perf_counter_ns() - t0
+        return steps
+
+    def _limits(self, sequences: ListOf[Sequence]) -> list[int]:
+        """The chosen draft lengths, cut to what tokens and context still allow."""
+        chosen = self.draft_length.choose(sequences)
+        n_ctx, most = self.engine.target.n_ctx, self.max_draft
+        limits: list[int] = []
+        for sequence, k in zip(sequences, chosen, strict=True):
+            room = n_ctx - len(sequence.tokens)
+            wanted = sequence.request.max_tokens
+            if wanted is not None:
+                room = min(room, wanted - sequence.generated - 1)
+            limits.append(max(0, min(k, most, room)))
+        return limits
+
+    def _constrain(self, sequences: ListOf[Sequence], drafts: ListOf[Draft]) -> ListOf[Draft]:
+        """Cut drafts to their legal prefix, and append what the constraint forces anyway."""
+        n_ctx = self.engine.target.n_ctx
+        result: list[Draft] = []
+        for sequence, draft in zip(sequences, drafts, strict=True):
+            constraint = sequence.request.constraint
+            if constraint is not None:
+                draft = draft.cut(constraint.legal_prefix(draft.tokens))
+                room = min(self.max_draft, n_ctx - len(sequence.tokens))
+                wanted = sequence.request.max_tokens
+                if wanted is not None:
+                    room = min(room, wanted - sequence.generated - 1)
+                spare = room - len(draft.tokens)
+                forced = constraint.forced(draft.tokens)[:spare] if spare > 0 else ()
+                if forced:
+                    q = None if draft.q is None else [*draft.q, *([None] * len(forced))]
+                    source = draft.source if draft.tokens else "constraint"
+                    draft = Draft([*draft.tokens, *forced], q, source)
+            result.append(draft)
+        return result
+
+    def _keep(self, sequence: Sequence, draft: Draft, answer: Accepted, row: int) -> Step:
+        """Emit the accepted drafts and the token after them, up to the first stop condition."""
+        request, stream, eog = sequence.request, sequence.stream, self.engine.vocabulary.eog
+        assert stream is not None
+        kept: list[int] = []
+        if sequence.cancelled:
+            sequence.finish = Finish(FinishReason.CANCELLED, "the request was cancelled")
+        for token in (*draft.tokens[: answer.count], answer.token):
+            kept.append(token)
+            if token in eog and not request.ignore_eog:
+                sequence.finish = Finish(FinishReason.STOP, "end-of-generation token")
+                break
+            if stream.push(token):
+                sequence.finish = Finish(FinishReason.STOP, "stop string")
+                break
+        sequence.tokens.extend(kept)
+        if request.constraint is not None:
+            request.constraint.commit(kept)
+        if sequence.finish is None:
+            if request.max_tokens is not None and sequence.generated >= request.max_tokens:
+                sequence.finish = Finish(
+                    FinishReason.LENGTH, f"max_tokens ({request.max_tokens}) reached"
+                )
+            elif len(sequence.tokens) >= self.engine.target.n_ctx:
+                sequence.finish = Finish(
+                    FinishReason.LENGTH,
+                    f"the context of {self.engine.target.n_ctx} tokens is full",
+                )
+        return Step(draft, answer.count, tuple(kept), row)
+
+    # --- the end of a sequence ----------------------------------------------------------------
+
+    def _end(self, sequence: Sequence) -> None:
+        slot = sequence.slot
+        assert sequence.stream is not None
+        sequence.stream.close()
+        slot.tokens = sequence.tokens[: slot.length]
+        slot.owner = None
+        self.drafter.end(sequence)
+        self.cache.finished(sequence, self.states)
+        for observer in self.observers:
+            observer.finished(sequence)
+
+    def abandon(self, sequence: Sequence) -> None:
+        """End a sequence between steps (a client that hung up); its memory stays live."""
+        if sequence.finish is None:
+            sequence.finish = Finish(FinishReason.CANCELLED, "the request was cancelled")
+            self._end(sequence)

@@ -1,0 +1,1 @@
+"""llama.cpp behind one narrow interface. Nothing outside this package touches libllama."""

@@ -1,0 +1,256 @@
+"""A llama.cpp context: a model's memory and the calls that read and write it."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from outrider import native
+from outrider.engine import declarations as decl
+from outrider.engine.batch import LlamaBatch
+from outrider.engine.library import ffi, library, recent_messages
+from outrider.errors import EngineError
+
+_DECODE_FAILURES = {
+    1: "there is no room for the batch in the memory; lower the prompt, `context`, or `max_sequences`",
+    2: "decoding was aborted",
+    -1: "the batch is not valid (positions that do not follow, too many outputs)",
+    -2: "the compute buffers could not be allocated; lower `ubatch` or `context`",
+    -3: "the computation failed on the device",
+}
+
+
+class LlamaContext:
+    """See `outrider.components.Context`; one context belongs to one thread."""
+
+    def __init__(
+        self,
+        model: Any,
+        params: Any,
+        *,
+        what: str,
+        keep: tuple[Any, ...] = (),
+        width: int = 0,
+        tokens: bool = True,
+    ) -> None:
+        lib = library()
+        self._c, self._ext = lib.c, lib.ext
+        self._keep = keep
+        recent_messages()
+        self._ctx = self._c.llama_init_from_model(model, params)
+        if self._ctx == ffi.NULL:
+            said = recent_messages()
+            raise EngineError(
+                f"llama.cpp could not create {what}"
+                + (f": {said}" if said else "")
+                + ". Lower `context` or `max_sequences`, or check the cache types."
+            )
+        self._what = what
+        self._memory = self._c.llama_get_memory(self._ctx)
+        self.n_ctx: int = self._c.llama_n_ctx_seq(self._ctx)
+        self.n_batch: int = self._c.llama_n_batch(self._ctx)
+        self.n_ubatch: int = self._c.llama_n_ubatch(self._ctx)
+        self.n_seq_max: int = self._c.llama_n_seq_max(self._ctx)
+        self.ring_depth: int = self._c.llama_n_rs_seq(self._ctx)
+        self.n_embd: int = self._c.llama_model_n_embd_out(model)
+        self.n_embd_inp: int = self._c.llama_model_n_embd(model)
+        self.n_vocab: int = self._c.llama_vocab_n_tokens(self._c.llama_model_get_vocab(model))
+        rope = self._c.llama_model_rope_type(model)
+        n_positions = 4 if rope in (decl.ROPE_MROPE, decl.ROPE_IMROPE) else 1
+        self.batch = LlamaBatch(self.n_batch, width=width, tokens=tokens, n_positions=n_positions)
+        self._n_positions = n_positions
+        self._samplers: dict[int, Any] = {}
+        self._device_argmax = False
+        self._row_bytes = 4 * self.n_vocab
+        self.decodes = 0
+        """Decode calls so far."""
+        self.decode_ns = 0
+        self.state_bytes = 0
+        """Bytes of state saved or loaded so far, on the host or the device."""
+
+    # --- decoding -----------------------------------------------------------------------------
+
+    def decode(self) -> None:
+        """Decode the rows of `batch`. Raises EngineError."""
+        self._decode(self.batch)
+
+    def decode_embeddings(self, batch: LlamaBatch) -> None:
+        """Decode rows of another batch made for this context (embedding rows)."""
+        self._decode(batch)
+
+    def embedding_batch(self, width: int) -> LlamaBatch:
+        """A batch of embedding rows without tokens, `width` float32 values a row."""
+        return LlamaBatch(self.n_batch, width=width, tokens=False, n_positions=self._n_positions)
+
+    def _decode(self, batch: LlamaBatch) -> None:
+        start = perf_counter_ns()
+        code = self._c.llama_decode(self._ctx, batch.struct())
+        # every caller reads the results next, so waiting here costs nothing and dates honestly
+        self._c.llama_synchronize(self._ctx)
+        self.decode_ns += perf_counter_ns() - start
+        self.decodes += 1
+        if code != 0:
+            said = recent_messages()
+            reason = _DECODE_FAILURES.get(code, f"llama_decode returned {code}")
+            raise EngineError(
+                f"{self._what}: decoding {batch.size} rows failed: {reason}"
+                + (f" (llama.cpp: {said})" if said else "")
+            )
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def argmax(self, row: int) -> int:
+        """The most likely token after an output row, from the device when a sampler is there."""
+        if self._samplers:
+            token = self._c.llama_get_sampled_token_ith(self._ctx, row)
+            if token >= 0:
+                return token
+        return native.argmax(self.logits(row))
+
+    def logits(self, row: int) -> NDArray[np.float32]:
+        """Raw logits [n_vocab] after an output row: a view, valid until the next decode."""
+        pointer = self._c.llama_get_logits_ith(self._ctx, row)
+        if pointer == ffi.NULL:
+            raise EngineError(
+                f"{self._what}: row {row} of the last batch has no logits"
+                + (" (a device sampler is attached)" if self._samplers else "")
+            )
+        return np.frombuffer(ffi.buffer(pointer, self._row_bytes), np.float32)
+
+    def export_hidden(self, masked: bool = False) -> None:
+        """Export `nextn` rows, of all batch rows (the right choice) or of output rows only."""
+        self._ext["set_embeddings_nextn"](self._ctx, True, masked)
+
+    def hidden(self, row: int, count: int = 1) -> NDArray[np.float32]:
+        """Exported `nextn` rows [count, n_embd] from batch row `row`: a view."""
+        pointer = self._ext["get_embeddings_nextn"](self._ctx)
+        if pointer == ffi.NULL:
+            raise EngineError(f"{self._what}: no hidden rows are exported")
+        return self._rows(pointer, row, count, self.n_embd)
+
+    def export_layer_inputs(self, layers: tuple[int, ...]) -> None:
+        """Export the input rows of these layers."""
+        for layer in layers:
+            self._ext["set_embeddings_layer_inp"](self._ctx, layer, True)
+
+    def layer_input(self, layer: int, row: int, count: int = 1) -> NDArray[np.float32]:
+        """Exported inputs [count, n_embd] of a layer from batch row `row`: a view."""
+        pointer = self._ext["get_embeddings_layer_inp"](self._ctx, layer)
+        if pointer == ffi.NULL:
+            raise EngineError(f"{self._what}: the inputs of layer {layer} are not exported")
+        return self._rows(pointer, row, count, self.n_embd_inp)
+
+    def _rows(self, pointer: Any, row: int, count: int, width: int) -> NDArray[np.float32]:
+        data = ffi.buffer(pointer + row * width, 4 * count * width)
+        return np.frombuffer(data, np.float32).reshape(count, width)
+
+    # --- device samplers ----------------------------------------------------------------------
+
+    def attach_argmax(self) -> bool:
+        """Compute the argmax of output rows on the device, so that no row is copied.
+
+        False when the backend cannot; `argmax` then reads the logits.
+        """
+        self._device_argmax = all(self._attach(s) for s in range(self.n_seq_max))
+        if not self._device_argmax:
+            self.detach_samplers()
+        return self._device_argmax
+
+    def need_logits(self, sequence: int, needed: bool) -> None:
+        """Switch a sequence between device argmax and real logits."""
+        if not self._device_argmax:
+            return
+        if needed and sequence in self._samplers:
+            self._detach(sequence)
+        elif not needed and sequence not in self._samplers:
+            self._attach(sequence)
+
+    def detach_samplers(self) -> None:
+        """Real logits for every sequence from now on."""
+        for sequence in list(self._samplers):
+            self._detach(sequence)
+        self._device_argmax = False
+
+    def _attach(self, sequence: int) -> bool:
+        c = self._c
+        chain = c.llama_sampler_chain_init(c.llama_sampler_chain_default_params())
+        c.llama_sampler_chain_add(chain, c.llama_sampler_init_greedy())
+        if not c.llama_set_sampler(self._ctx, sequence, chain):
+            c.llama_sampler_free(chain)
+            return False
+        self._samplers[sequence] = chain
+        return True
+
+    def _detach(self, sequence: int) -> None:
+        chain = self._samplers.pop(sequence)
+        self._c.llama_set_sampler(self._ctx, sequence, ffi.NULL)
+        self._c.llama_sampler_free(chain)
+
+    # --- memory -------------------------------------------------------------------------------
+
+    def length(self, sequence: int) -> int:
+        """Tokens of a sequence in memory."""
+        return self._c.llama_memory_seq_pos_max(self._memory, sequence) + 1
+
+    def truncate(self, sequence: int, length: int) -> bool:
+        """Remove positions ≥ `length`; False when the memory refuses."""
+        return bool(self._c.llama_memory_seq_rm(self._memory, sequence, length, -1))
+
+    def copy(self, source: int, destination: int) -> None:
+        """Make `destination` hold what `source` holds."""
+        self._c.llama_memory_seq_cp(self._memory, source, destination, -1, -1)
+
+    def clear(self, sequence: int | None = None) -> None:
+        """Empty one sequence, or everything."""
+        if sequence is None:
+            self._c.llama_memory_clear(self._memory, True)
+        else:
+            self._c.llama_memory_seq_rm(self._memory, sequence, -1, -1)
+
+    def save(self, sequence: int, *, partial: bool = False, device: bool = False) -> Any:
+        """Serialised state of a sequence (`llama_state_seq_get_data_ext`)."""
+        flags = decl.STATE_PARTIAL * partial | decl.STATE_ON_DEVICE * device
+        size = self._c.llama_state_seq_get_size_ext(self._ctx, sequence, flags)
+        data = bytearray(size)
+        written = self._c.llama_state_seq_get_data_ext(
+            self._ctx, ffi.from_buffer("uint8_t[]", data), size, sequence, flags
+        )
+        if written == 0 or written > size:
+            raise EngineError(
+                f"{self._what}: saving the state of sequence {sequence} failed "
+                f"({written} of {size} bytes){_said()}"
+            )
+        self.state_bytes += written
+        del data[written:]
+        return data
+
+    def load(
+        self, sequence: int, data: Any, *, partial: bool = False, device: bool = False
+    ) -> None:
+        """Restore a saved state (`llama_state_seq_set_data_ext`); a refused one leaves nothing."""
+        flags = decl.STATE_PARTIAL * partial | decl.STATE_ON_DEVICE * device
+        size = len(data)
+        read = self._c.llama_state_seq_set_data_ext(
+            self._ctx, ffi.from_buffer("uint8_t[]", data), size, sequence, flags
+        )
+        self.state_bytes += size
+        if read != size:
+            self.clear(sequence)
+            raise EngineError(
+                f"{self._what}: a saved state of {size} bytes does not fit this context{_said()}"
+            )
+
+    def close(self) -> None:
+        """Free the context."""
+        if self._ctx != ffi.NULL:
+            self.detach_samplers()
+            self._c.llama_free(self._ctx)
+            self._ctx = ffi.NULL
+
+
+def _said() -> str:
+    said = recent_messages()
+    return f" (llama.cpp: {said})" if said else ""

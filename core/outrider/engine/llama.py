@@ -1,0 +1,262 @@
+"""The `llama-cpp` engine: one model, its target context, and contexts for drafters."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import attrs
+
+from outrider.components import Assembly, Component, EnginePlan, ModelInfo
+from outrider.engine import declarations as decl
+from outrider.engine.context import LlamaContext
+from outrider.engine.fingerprint import file_fingerprint
+from outrider.engine.gguf import read_model_info
+from outrider.engine.library import ffi, library, recent_messages
+from outrider.engine.memory import cache_bytes, recurrent_bytes
+from outrider.engine.vocabulary import LlamaVocabulary
+from outrider.errors import ConfigError, EngineError, ModelError
+
+CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
+
+
+@attrs.frozen
+class LlamaConfig:
+    """Options of the `llama-cpp` engine."""
+
+    context: int = 4096
+    """Positions a sequence may use; 0 takes what the model was trained with."""
+    threads: int | None = None
+    """CPU threads; by default the cores this process may use."""
+    batch: int = 2048
+    """Most rows of one decode call."""
+    ubatch: int = 512
+    """Most rows computed at once."""
+    gpu_layers: int = -1
+    """Layers kept on the accelerator; -1: all, 0: none."""
+    devices: tuple[str, ...] = ()
+    """Names of the devices to use; empty: all."""
+    split_mode: Literal["none", "layer", "row", "tensor"] = "layer"
+    tensor_split: tuple[float, ...] = ()
+    """Share of the model on each device."""
+    main_gpu: int = 0
+    flash_attention: Literal["auto", "on", "off"] = "auto"
+    cache_type_k: CacheType = "f16"
+    cache_type_v: CacheType = "f16"
+    offload_kqv: bool = True
+    warmup: bool = True
+    """Decode once at start, so that the first request does not pay for set-up."""
+
+
+class LlamaEngine(Component):
+    """llama.cpp, bound with cffi; see `outrider.components.Engine`."""
+
+    kind = "engine"
+    Config = LlamaConfig
+
+    def __init__(self, config: LlamaConfig, assembly: Assembly) -> None:
+        super().__init__(config, assembly)
+        self.config: LlamaConfig = config
+        self._models: list[Any] = []
+        self._contexts: list[LlamaContext] = []
+
+    def inspect(self, path: Path) -> ModelInfo:
+        """What the file's header says. Raises ModelError."""
+        return read_model_info(path)
+
+    def load(self, plan: EnginePlan, progress: Callable[[float], None] | None = None) -> None:
+        """Load the weights and create the target context."""
+        config = self.config
+        self.info = plan.model
+        self._plan = plan
+        rows = plan.max_sequences * (plan.max_draft + 1)
+        if rows > config.ubatch or plan.ring_depth + 1 >= config.ubatch:
+            raise ConfigError(
+                f"engine.ubatch is {config.ubatch}, but {plan.max_sequences} sequences with up to "
+                f"{plan.max_draft} drafts need verify batches of {rows} rows in one ubatch; "
+                f"set engine.ubatch to at least {max(rows, plan.ring_depth + 2)}"
+            )
+        self._model = self._load_model(plan.model.path, plan.needs.nextn, progress)
+        self.vocabulary = LlamaVocabulary(self._model)
+        params = self._params(
+            n_batch=config.batch,
+            n_rs_seq=plan.ring_depth,
+            outputs=plan.max_draft + 1,
+        )
+        self.target = self._open(self._model, params, what=f"the target context of {self._size()}")
+        if plan.greedy:
+            self.target.attach_argmax()
+        if plan.needs.nextn:
+            self.target.export_hidden()
+        self.target.export_layer_inputs(plan.needs.layer_inputs)
+        if config.warmup:
+            self._warm(self.target, plan.max_draft + 1)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Digest of model file, library build and the parameters that shape saved states."""
+        c = self.config
+        parts = (
+            file_fingerprint(self.info.path),
+            library().build,
+            self.target.n_ctx,
+            self.target.ring_depth,
+            c.cache_type_k,
+            c.cache_type_v,
+            c.flash_attention,
+            c.gpu_layers,
+            c.devices,
+            c.split_mode,
+            c.tensor_split,
+        )
+        return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+    def open_mtp(self, *, n_batch: int) -> LlamaContext:
+        """A context on the target's own MTP head; its batches carry a token and a hidden row."""
+        if not self.info.n_layer_nextn:
+            raise ModelError(f"{self.info.path.name} has no multi-token-prediction head")
+        params = self._params(n_batch=n_batch, n_rs_seq=0, outputs=1)
+        params.ctx_type = decl.CONTEXT_MTP
+        params.ctx_other = self.target._ctx  # pyright: ignore[reportPrivateUsage]
+        context = self._open(self._model, params, what="the MTP context", width=self.target.n_embd)
+        context.export_hidden()
+        return context
+
+    def open_drafter(self, path: Path, *, n_batch: int, **options: Any) -> LlamaContext:
+        """Load a drafter model whose context refers to the target's (`ctx_other`).
+
+        Options: `outputs` (output rows a sequence, default 1), `cache_type` (K and V).
+        """
+        model = self._load_model(path, False, None)
+        params = self._params(n_batch=n_batch, n_rs_seq=0, outputs=options.get("outputs", 1))
+        kind = options.get("cache_type")
+        if kind:
+            params.type_k = params.type_v = decl.KV_TYPES[kind]
+        params.ctx_other = self.target._ctx  # pyright: ignore[reportPrivateUsage]
+        return self._open(model, params, what=f"a context for the drafter {path.name}")
+
+    def memory(self) -> dict[str, int]:
+        """Bytes reserved: weights, attention cache, recurrent state, snapshot ring."""
+        config, sequences = self.config, self._plan.max_sequences
+        position = cache_bytes(self.info, config.cache_type_k, config.cache_type_v)
+        state = recurrent_bytes(self.info) * sequences
+        return {
+            "weights": sum(int(library().c.llama_model_size(m)) for m in self._models),
+            "attention_cache": int(position * self.target.n_ctx * sequences),
+            "recurrent_state": state,
+            "snapshot_ring": state * self.target.ring_depth,
+        }
+
+    def decode_ns(self) -> int:
+        """Nanoseconds spent in decode calls of all contexts so far."""
+        return sum(context.decode_ns for context in self._contexts)
+
+    def close(self) -> None:
+        """Free contexts, then models."""
+        for context in reversed(self._contexts):
+            context.close()
+        self._contexts.clear()
+        for model in reversed(self._models):
+            library().c.llama_model_free(model)
+        self._models.clear()
+
+    # --- helpers ------------------------------------------------------------------------------
+
+    def _size(self) -> str:
+        n = self._plan.max_sequences
+        return f"{n} × {self._context_size()} positions"
+
+    def _context_size(self) -> int:
+        return self.config.context or self.info.n_ctx_train
+
+    def _open(self, model: Any, params: Any, *, what: str, width: int = 0) -> LlamaContext:
+        context = LlamaContext(model, params, what=what, width=width)
+        self._contexts.append(context)
+        return context
+
+    def _load_model(self, path: Path, mtp: bool, progress: Callable[[float], None] | None) -> Any:
+        lib = library()
+        config = self.config
+        params = lib.c.llama_model_default_params()
+        params.n_gpu_layers = config.gpu_layers
+        params.split_mode = decl.SPLIT_MODES[config.split_mode]
+        params.main_gpu = config.main_gpu
+        params.load_mtp = mtp
+        keep: list[Any] = []
+        if config.devices:
+            handles = [self._device(name) for name in config.devices]
+            array = ffi.new("ggml_backend_dev_t[]", [*handles, ffi.NULL])
+            keep.append(array)
+            params.devices = array
+        if config.tensor_split:
+            shares = ffi.new("float[]", lib.c.llama_max_devices())
+            for i, share in enumerate(config.tensor_split):
+                shares[i] = share
+            keep.append(shares)
+            params.tensor_split = shares
+        if progress is not None:
+            report = progress
+
+            @ffi.callback("bool(float, void *)")
+            def on_progress(done: float, _data: Any) -> bool:
+                report(done)
+                return True
+
+            keep.append(on_progress)
+            params.progress_callback = on_progress
+        recent_messages()
+        model = lib.c.llama_model_load_from_file(str(path).encode(), params)
+        if model == ffi.NULL:
+            said = recent_messages()
+            raise ModelError(f"llama.cpp could not load {path}" + (f": {said}" if said else ""))
+        self._models.append(model)
+        return model
+
+    def _device(self, name: str) -> Any:
+        lib = library()
+        device = lib.c.ggml_backend_dev_by_name(name.encode())
+        if device == ffi.NULL:
+            known = ", ".join(f"{n} ({d})" for n, d in lib.devices())
+            raise ConfigError(f"engine.devices: there is no device {name!r}; there are: {known}")
+        return device
+
+    def _params(self, *, n_batch: int, n_rs_seq: int, outputs: int) -> Any:
+        config, plan = self.config, self._plan
+        params = library().c.llama_context_default_params()
+        threads = config.threads or available_cores()
+        params.n_ctx = self._context_size() * plan.max_sequences
+        params.n_batch = n_batch
+        params.n_ubatch = min(config.ubatch, n_batch)
+        params.n_seq_max = plan.max_sequences
+        params.n_rs_seq = n_rs_seq
+        params.n_outputs_max = outputs * plan.max_sequences
+        params.n_outputs_max_per_seq = outputs
+        params.n_threads = params.n_threads_batch = threads
+        params.flash_attn_type = decl.FLASH_ATTENTION[config.flash_attention]
+        params.type_k = decl.KV_TYPES[config.cache_type_k]
+        params.type_v = decl.KV_TYPES[config.cache_type_v]
+        params.offload_kqv = config.offload_kqv
+        return params
+
+    def _warm(self, context: LlamaContext, rows: int) -> None:
+        try:
+            for count in sorted({1, rows}):
+                context.batch.clear()
+                context.batch.extend([0] * count, 0, 0, True)
+                context.decode()
+                context.clear()
+            context.batch.clear()
+        except EngineError as error:
+            raise EngineError(f"the warm-up decode failed: {error}") from None
+
+
+def available_cores() -> int:
+    """CPU cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

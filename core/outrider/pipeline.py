@@ -1,0 +1,382 @@
+"""A pipeline file and the plugins, put together into something that decodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import attrs
+
+from outrider.components import (
+    Assembly,
+    ChatTemplate,
+    Component,
+    ComponentSpec,
+    ConstraintFactory,
+    Drafter,
+    DraftLength,
+    Engine,
+    EnginePlan,
+    ModelInfo,
+    Observer,
+    PrefixCache,
+    Runtime,
+    Sampler,
+    StateRollback,
+    Verifier,
+)
+from outrider.decode import Decoder
+from outrider.errors import ConfigError, ModelError, OutriderError, RequestError
+from outrider.plugins import Registry
+from outrider.sequence import Request
+from outrider.sequence import Sequence as Seq
+from outrider.settings import (
+    PipelineConfig,
+    raise_problems,
+    read_config,
+    read_document,
+    registry_for,
+)
+from outrider.statistics import Statistics
+
+
+@attrs.frozen
+class Result:
+    """A finished generation."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    prompt_token_ids: tuple[int, ...]
+    finish_reason: str
+    finish_detail: str
+    stats: Mapping[str, Any]
+
+
+class Pipeline:
+    """Assembled components. `load` checks everything that can be checked without weights;
+    `open` loads them; then `generate`, or `start` and `step` for several sequences at once.
+    """
+
+    def __init__(self, config: PipelineConfig, registry: Registry) -> None:
+        self.config = config
+        self.registry = registry
+        self.model: ModelInfo
+        self.engine: Engine
+        self._assemble()
+        self._decoder: Decoder | None = None
+
+    # --- assembly -----------------------------------------------------------------------------
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | str | None = None,
+        *,
+        model: str | None = None,
+        overrides: Sequence[str] = (),
+    ) -> Pipeline:
+        """Assemble a pipeline file (default: the built-in pipeline).
+
+        `model` replaces the file's model (a path relative to the current folder, or a packaged
+        name); `overrides` are `key=value` strings. Raises ConfigError with every problem found.
+        """
+        document = read_document(Path(path) if path is not None else None)
+        for assignment in overrides:
+            document.set(assignment)
+        if model is not None:
+            document.data["model"] = str(Path(model).resolve()) if Path(model).exists() else model
+            document.places[("model",)] = f"--model {model}"
+        registry = registry_for(document)
+        config = read_config(document, registry)
+        raise_problems(document.problems)
+        assert config is not None
+        return cls(config, registry)
+
+    def build(self, kind: str, spec: ComponentSpec) -> Any:
+        """Build the component a spec names (`Builder`)."""
+        entry = self.registry.find(kind, spec.use)
+        assert entry is not None, spec
+        try:
+            return entry.cls(spec.config, Assembly(self, name=spec.use))
+        except (ConfigError, ModelError) as error:
+            raise ConfigError(f"{self.config.name}: {spec.path or kind}: {error}") from None
+
+    def model_path(self, reference: str) -> Path:
+        """The file behind a model reference (`Builder`)."""
+        return self.registry.model_path(reference, self.config.base)
+
+    def inspect(self, path: Path) -> ModelInfo:
+        """A model file's header (`Builder`)."""
+        return self.engine.inspect(path)
+
+    def _assemble(self) -> None:
+        config = self.config
+        specs = config.components
+        self.engine = cast(Engine, self._component("engine"))
+        try:
+            path = self.model_path(config.model)
+            self.model = self.engine.inspect(path)
+        except ModelError as error:
+            raise ConfigError(f"{config.model_place}: model: {error}") from None
+        self.drafter = cast(Drafter, self._component("drafter"))
+        self.draft_length = cast(DraftLength, self._component("draft_length"))
+        self.verifier = cast(Verifier, self._component("verifier"))
+        self.sampler = cast(Sampler, self._component("sampler"))
+        self.cache = cast(PrefixCache, self._component("cache"))
+        self.template = cast(
+            "ChatTemplate | None",
+            self._component("template") if specs["template"] else self._choose_template(),
+        )
+        self.rollbacks = (
+            [cast(StateRollback, self._component("rollback"))]
+            if specs["rollback"]
+            else self._choose_rollbacks()
+        )
+        self.constraints = [
+            cast(ConstraintFactory, self.build("constraint", s))
+            for s in config.lists["constraints"]
+        ]
+        self.observers = [
+            cast(Observer, self.build("observer", s)) for s in config.lists["observers"]
+        ]
+        bound = self.drafter.max_draft
+        self.max_draft = (
+            self.draft_length.max if bound is None else min(self.draft_length.max, bound)
+        )
+        problems = [
+            f"{config.name}: {kind}: {component.name} cannot be used: {reason}"
+            for kind, component in self._components()
+            if (reason := component.unsupported_reason(self.model))
+        ]
+        raise_problems(problems)
+
+    def _component(self, key: str) -> Component:
+        spec = self.config.components[key]
+        assert spec is not None
+        return self.build(key, spec)
+
+    def _choose_rollbacks(self) -> list[StateRollback]:
+        """Every rollback that can serve the model by its header, the cheapest first."""
+        found = [
+            rollback
+            for rollback in self._defaults("rollback")
+            if rollback.unsupported_reason(self.model) is None
+        ]
+        if not found:
+            raise ConfigError(
+                f"{self.config.name}: rollback: no installed rollback can serve this model"
+            )
+        return sorted(found, key=lambda r: r.cost)
+
+    def _choose_template(self) -> ChatTemplate | None:
+        """The first template plugin that renders this model's own template."""
+        usable = [t for t in self._defaults("template") if t.unsupported_reason(self.model) is None]
+        return min(usable, key=lambda t: t.cost) if usable else None
+
+    def _defaults(self, kind: str) -> list[Any]:
+        return [
+            self.build(kind, ComponentSpec(entry.name, entry.cls.Config(), kind))
+            for entry in self.registry.entries(kind)
+        ]
+
+    def _components(self) -> Iterator[tuple[str, Component]]:
+        yield "drafter", self.drafter
+        yield "draft_length", self.draft_length
+        yield "verifier", self.verifier
+        yield "sampler", self.sampler
+        yield "rollback", self.rollbacks[0]
+        yield "cache", self.cache
+        if self.template is not None:
+            yield "template", self.template
+        for constraint in self.constraints:
+            yield "constraints", constraint
+        for observer in self.observers:
+            yield "observers", observer
+
+    # --- running ------------------------------------------------------------------------------
+
+    def open(self, progress: Callable[[float], None] | None = None) -> Pipeline:
+        """Load the weights and open every component."""
+        wanted = self.rollbacks[0].ring_depth(self.max_draft)
+        plan = EnginePlan(
+            model=self.model,
+            max_sequences=self.config.max_sequences,
+            max_draft=self.max_draft,
+            ring_depth=wanted,
+            needs=self.drafter.needs,
+            greedy=self.sampler.greedy,
+        )
+        try:
+            self.engine.load(plan, progress)
+            rollback = self._usable_rollback()
+            runtime = Runtime(
+                engine=self.engine,
+                sampler=self.sampler,
+                drafter=self.drafter,
+                draft_length=self.draft_length,
+                rollback=rollback,
+                max_draft=self.max_draft,
+                max_sequences=self.config.max_sequences,
+            )
+            self.rollback = rollback
+            for _, component in self._components():
+                if not isinstance(component, StateRollback):
+                    component.open(runtime)
+            rollback.open(runtime)
+        except BaseException:
+            self.close()
+            raise
+        self._decoder = Decoder(
+            engine=self.engine,
+            drafter=self.drafter,
+            draft_length=self.draft_length,
+            verifier=self.verifier,
+            sampler=self.sampler,
+            rollback=rollback,
+            cache=self.cache,
+            observers=self.observers,
+            max_draft=self.max_draft,
+            max_sequences=self.config.max_sequences,
+        )
+        return self
+
+    def _usable_rollback(self) -> StateRollback:
+        reasons: list[str] = []
+        for rollback in self.rollbacks:
+            reason = rollback.unsupported_context(self.engine.target) if self.max_draft else None
+            if reason is None:
+                return rollback
+            reasons.append(f"{rollback.name}: {reason}")
+        raise ConfigError(f"{self.config.name}: no rollback can be used: {'; '.join(reasons)}")
+
+    def trace(self, path: Path) -> None:
+        """Write one JSON line a step to `path`, through the `trace` observer. Before `open`."""
+        entry = self.registry.find("observer", "trace")
+        if entry is None:
+            raise ConfigError("--trace needs the `trace` observer, which is not installed")
+        spec = ComponentSpec("trace", entry.cls.Config(path=path))
+        self.observers.append(cast(Observer, self.build("observer", spec)))
+
+    @property
+    def decoder(self) -> Decoder:
+        """The decode loop; the pipeline must be open."""
+        if self._decoder is None:
+            raise OutriderError("the pipeline is not open; call open() first")
+        return self._decoder
+
+    @property
+    def statistics(self) -> Statistics:
+        """Counts and times since the pipeline was opened, or since `reset_statistics`."""
+        return self.decoder.statistics
+
+    def reset_statistics(self) -> None:
+        """Start counting anew."""
+        self.decoder.statistics = Statistics()
+
+    def plan(self) -> dict[str, Any]:
+        """What was put together, for the start-up line."""
+        return {
+            "model": self.model.name,
+            "drafter": self.drafter.name,
+            "max_draft": self.max_draft,
+            "draft_length": self.draft_length.name,
+            "sampler": self.sampler.name,
+            "rollback": self.rollback.name,
+            "cache": self.cache.name,
+            "template": self.template.name if self.template else None,
+            "memory": self.engine.memory(),
+        }
+
+    def tokenize(self, text: str) -> list[int]:
+        """Prompt tokens of a text, control tokens recognised."""
+        return self.engine.vocabulary.tokenize(text, special=True, bos=True)
+
+    def start(self, request: Request) -> Seq:
+        """Prefill a request and emit its first token; see `Decoder.start`."""
+        return self.decoder.start(request)
+
+    def step(self, sequences: Sequence[Seq]) -> None:
+        """One step for sequences that have not ended; see `Decoder.step`."""
+        self.decoder.step(sequences)
+
+    def stream(self, request: Request) -> Iterator[str]:
+        """The text of one request as it becomes certain."""
+        sequence = self.start(request)
+        yield from self.text_of(sequence)
+
+    def text_of(self, sequence: Seq) -> Iterator[str]:
+        """Step a started sequence to its end, yielding its text."""
+        assert sequence.stream is not None
+        single = (sequence,)
+        try:
+            while True:
+                text = sequence.stream.take()
+                if text:
+                    yield text
+                if sequence.finish is not None:
+                    break
+                self.decoder.step(single)
+        finally:
+            self.decoder.abandon(sequence)
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        on_text: Callable[[str], None] | None = None,
+        **sampling: Any,
+    ) -> Result:
+        """Continue a text or a token list; keyword arguments override sampler options."""
+        tokens = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+        request = Request(prompt=tokens, max_tokens=max_tokens, stop=tuple(stop), sampling=sampling)
+        return self.run(request, on_text)
+
+    def run(self, request: Request, on_text: Callable[[str], None] | None = None) -> Result:
+        """Decode one request to its end."""
+        self.reset_statistics()
+        sequence = self.start(request)
+        for text in self.text_of(sequence):
+            if on_text is not None:
+                on_text(text)
+        return self.result(sequence)
+
+    def result(self, sequence: Seq) -> Result:
+        """The outcome of a finished sequence, with the statistics so far."""
+        if sequence.finish is None or sequence.stream is None:
+            raise RequestError("the sequence has not finished")
+        return Result(
+            text=sequence.stream.text,
+            token_ids=tuple(sequence.tokens[sequence.prompt_length :]),
+            prompt_token_ids=sequence.request.prompt,
+            finish_reason=sequence.finish.reason.value,
+            finish_detail=sequence.finish.detail,
+            stats=self.summary(),
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Statistics under the names of `--json`, with what components add of their own."""
+        summary = self.statistics.summary()
+        extra = {
+            f"{kind}:{component.name}": dict(numbers)
+            for kind, component in self._components()
+            if (numbers := component.statistics())
+        }
+        if extra:
+            summary["components"] = extra
+        return summary
+
+    def close(self) -> None:
+        """Close components, then the engine."""
+        for _, component in self._components():
+            component.close()
+        self.engine.close()
+        self._decoder = None
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,335 @@
+"""Find plugins, check what they offer, and keep it by kind and name.
+
+Plugins are modules with hook implementations. Installed ones come through the entry-point group
+`outrider`, one-file ones by path; the built-in ones are installed ones like any other. Importing
+a plugin must be cheap: what is heavy belongs in the component's constructor.
+
+`OUTRIDER_PLUGINS` (comma-separated entry-point names) limits which installed plugins are loaded;
+`OUTRIDER_TRACE_PLUGINS=1` prints every hook call.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import attrs
+import click
+import pluggy
+
+from outrider import hookspecs
+from outrider.components import (
+    ChatTemplate,
+    Component,
+    ConstraintFactory,
+    Drafter,
+    DraftLength,
+    Observer,
+    PrefixCache,
+    Sampler,
+    StateRollback,
+    Verifier,
+)
+from outrider.errors import ModelError, PluginError
+
+GROUP = "outrider"
+
+
+@attrs.frozen
+class Kind:
+    """A kind of component: its hook, its base class, and what a class must define.
+
+    `required` lists alternatives: one method of each tuple must be overridden.
+    """
+
+    name: str
+    hook: str
+    base: type[Any]
+    required: tuple[tuple[str, ...], ...] = ()
+
+
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("engine", "outrider_engines", Component, (("inspect",), ("load",), ("close",))),
+        Kind("drafter", "outrider_drafters", Drafter, (("propose", "propose_one"),)),
+        Kind("draft_length", "outrider_draft_lengths", DraftLength, (("choose",), ("max",))),
+        Kind("verifier", "outrider_verifiers", Verifier, (("verify",),)),
+        Kind("sampler", "outrider_samplers", Sampler, (("accept",),)),
+        Kind("rollback", "outrider_rollbacks", StateRollback, (("reach",), ("rewind",))),
+        Kind("cache", "outrider_caches", PrefixCache),
+        Kind("template", "outrider_templates", ChatTemplate, (("render",), ("parser",))),
+        Kind("constraint", "outrider_constraints", ConstraintFactory, (("make",),)),
+        Kind("observer", "outrider_observers", Observer),
+    )
+}
+
+
+@attrs.frozen
+class Source:
+    """Where a plugin comes from."""
+
+    plugin: str
+    """Entry-point name, or the path of a one-file plugin."""
+    distribution: str
+    version: str
+
+    def __str__(self) -> str:
+        if not self.version:
+            return self.plugin
+        return f"{self.plugin} ({self.distribution} {self.version})"
+
+
+@attrs.frozen
+class Entry:
+    """One component class and the plugin that offers it."""
+
+    kind: str
+    name: str
+    cls: type[Any]
+    source: Source
+
+
+@attrs.frozen
+class Failure:
+    """A plugin that could not be loaded."""
+
+    source: Source
+    reason: str
+
+
+class Registry:
+    """Every component class on offer."""
+
+    def __init__(self) -> None:
+        self._manager = pluggy.PluginManager(GROUP)
+        self._manager.add_hookspecs(hookspecs)
+        if os.environ.get("OUTRIDER_TRACE_PLUGINS"):
+            self._manager.add_hookcall_monitoring(_trace_before, _trace_after)
+        self._entries: dict[tuple[str, str], Entry] = {}
+        self._models: dict[str, tuple[Path, Source]] = {}
+        self._modules: list[tuple[ModuleType, Source]] = []
+        self.failures: list[Failure] = []
+
+    # --- loading ------------------------------------------------------------------------------
+
+    def load_installed(self) -> None:
+        """Load the plugins of every installed distribution; a broken one only counts as failed."""
+        allowed = os.environ.get("OUTRIDER_PLUGINS")
+        names = None if allowed is None else {n.strip() for n in allowed.split(",")}
+        for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda p: p.name):
+            if names is not None and point.name not in names:
+                continue
+            distribution = point.dist
+            source = Source(
+                point.name,
+                distribution.name if distribution else "?",
+                distribution.version if distribution else "?",
+            )
+            try:
+                module = point.load()
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                self.failures.append(Failure(source, reason))
+                continue
+            self.add(module, source)
+
+    def load_file(self, path: Path) -> None:
+        """Load a one-file plugin. Raises PluginError with the original error if it is broken."""
+        if not path.is_file():
+            raise PluginError(f"plugin file not found: {path}")
+        digest = hashlib.sha1(str(path.resolve()).encode()).hexdigest()[:8]
+        name = f"outrider_file_{path.stem}_{digest}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise PluginError(f"{path} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            line = _line_in(error, path)
+            raise PluginError(
+                f"the plugin {path} cannot be imported{line}: {type(error).__name__}: {error}"
+            ) from error
+        self.add(module, Source(str(path), "", ""))
+
+    def add(self, module: ModuleType, source: Source) -> None:
+        """Register a plugin module. Raises PluginError when it breaks a contract."""
+        try:
+            self._manager.register(module, name=source.plugin)
+            self._manager.check_pending()
+        except (pluggy.PluginValidationError, ValueError) as error:
+            raise PluginError(f"the plugin {source} is not valid: {error}") from None
+        self._modules.append((module, source))
+        for kind in KINDS.values():
+            for name, cls in self._offers(module, kind.hook, source).items():
+                self._add_entry(kind, name, cls, source)
+        for name, path in self._offers(module, "outrider_models", source).items():
+            if name in self._models:
+                other = self._models[name][1]
+                raise PluginError(f"the model name {name!r} is claimed by {other} and by {source}")
+            self._models[name] = (Path(path), source)
+
+    def _offers(self, module: ModuleType, hook: str, source: Source) -> Mapping[str, Any]:
+        others = [m for m, _ in self._modules if m is not module]
+        caller = self._manager.subset_hook_caller(hook, others)
+        offers: dict[str, Any] = {}
+        for result in caller():
+            if not isinstance(result, Mapping):
+                raise PluginError(
+                    f"{hook} of {source} returned {type(result).__name__}; expected a mapping "
+                    "from name to class"
+                )
+            offers.update(result)  # pyright: ignore[reportUnknownArgumentType]
+        return offers
+
+    def _add_entry(self, kind: Kind, name: str, cls: Any, source: Source) -> None:
+        other = self._entries.get((kind.name, name))
+        if other is not None:
+            raise PluginError(
+                f"the {kind.name} name {name!r} is claimed twice: by {other.cls.__qualname__} of "
+                f"{other.source} and by {getattr(cls, '__qualname__', cls)} of {source}"
+            )
+        problem = contract_problem(kind, cls)
+        if problem:
+            raise PluginError(f"the {kind.name} {name!r} of {source}: {problem}")
+        self._entries[(kind.name, name)] = Entry(kind.name, name, cls, source)
+
+    # --- asking -------------------------------------------------------------------------------
+
+    def entries(self, kind: str | None = None) -> list[Entry]:
+        """Everything on offer (of a kind), by kind and name."""
+        return sorted(
+            (e for e in self._entries.values() if kind in (None, e.kind)),
+            key=lambda e: (list(KINDS).index(e.kind), e.name),
+        )
+
+    def find(self, kind: str, name: str) -> Entry | None:
+        """The component of this kind and name, if there is one."""
+        return self._entries.get((kind, name))
+
+    def unknown(self, kind: str, name: str) -> str:
+        """A sentence about a name that is not on offer: the names that are, and failed plugins."""
+        known = [e.name for e in self.entries(kind)]
+        text = f"there is no {kind} named {name!r}; {nearest(name, known)}"
+        if self.failures:
+            failed = "; ".join(f"{f.source}: {f.reason}" for f in self.failures)
+            text += f" (these plugins could not be loaded: {failed})"
+        return text
+
+    def models(self) -> dict[str, Path]:
+        """Packaged models by name."""
+        return {name: path for name, (path, _) in sorted(self._models.items())}
+
+    def model_path(self, reference: str, base: Path) -> Path:
+        """A packaged model's file, or the path `reference` relative to `base`."""
+        if reference in self._models:
+            return self._models[reference][0]
+        path = Path(reference).expanduser()
+        path = path if path.is_absolute() else base / path
+        if not path.exists():
+            names = ", ".join(self._models) or "none"
+            raise ModelError(f"model file not found: {path} (packaged models: {names})")
+        return path
+
+    def add_commands(self, group: click.Group) -> None:
+        """Let plugins add their commands to the command line."""
+        self._manager.hook.outrider_commands(group=group)
+
+
+@functools.cache
+def installed() -> Registry:
+    """The registry of installed plugins."""
+    registry = Registry()
+    registry.load_installed()
+    return registry
+
+
+def registry_with(files: Iterable[Path]) -> Registry:
+    """Installed plugins and these one-file plugins."""
+    paths = list(files)
+    if not paths:
+        return installed()
+    registry = Registry()
+    registry.load_installed()
+    for path in paths:
+        registry.load_file(path)
+    return registry
+
+
+def contract_problem(kind: Kind, cls: Any) -> str | None:
+    """What is wrong with a component class, as a sentence; None when nothing is."""
+    base = kind.base
+    if not (inspect.isclass(cls) and issubclass(cls, base)):
+        return f"expected a subclass of outrider.{base.__name__}, got {cls!r}"
+    for alternatives in kind.required:
+        if all(getattr(cls, m, None) is getattr(base, m, None) for m in alternatives):
+            names = " or ".join(f"`{m}`" for m in alternatives)
+            return f"{cls.__qualname__} must define {names}"
+    if not attrs.has(cls.Config):
+        return f"{cls.__qualname__}.Config must be an attrs class"
+    for name, method in inspect.getmembers(base, inspect.isfunction):
+        own = inspect.getattr_static(cls, name)
+        if name.startswith("_") or own is inspect.getattr_static(base, name):
+            continue
+        if not inspect.isfunction(own):
+            continue
+        expected = _positional(method)
+        try:
+            inspect.signature(own).bind(*expected)
+        except TypeError as error:
+            arguments = ", ".join(expected)
+            return f"{cls.__qualname__}.{name} must take ({arguments}): {error}"
+    return None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`did you mean …?` for a name, or the list of names there are."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there are: {', '.join(names)}" if names else "there are none"
+
+
+def _positional(method: Any) -> list[str]:
+    empty = inspect.Parameter.empty
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [
+        p.name
+        for p in inspect.signature(method).parameters.values()
+        if p.kind in kinds and p.default is empty
+    ]
+
+
+def _line_in(error: BaseException, path: Path) -> str:
+    if isinstance(error, SyntaxError) and error.lineno:
+        return f" (line {error.lineno})"
+    line = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f" (line {line})" if line else ""
+
+
+def _trace_before(hook_name: str, methods: Any, kwargs: Any) -> None:
+    names = ", ".join(m.plugin_name for m in methods) or "nobody"
+    print(f"outrider: {hook_name} -> {names}", file=sys.stderr)
+
+
+def _trace_after(outcome: Any, hook_name: str, methods: Any, kwargs: Any) -> None:
+    del outcome, hook_name, methods, kwargs

@@ -1,0 +1,256 @@
+"""Chain the multi-token-prediction (NextN) head of the target to k drafts.
+
+The head is one decoder layer with a cache of its own. Its input at position p is the token
+there and the target's hidden row of position p - 1; its output row predicts token p + 1, and
+serves as the hidden row of the next draft. Reference: DeepSeek-V3 technical report, section
+2.2; `common_speculative_impl_draft_mtp` in llama.cpp's `common/speculative.cpp`.
+
+After a verify batch the accepted drafts are in the head's cache with guessed hidden rows; they
+are decoded again with the true ones, together with the new anchor, in the decode that yields the
+first draft: "catch-up + first draft" is one call, and the anchor's own row of the last step is
+already right.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence as ListOf
+
+import attrs
+import numpy as np
+from attrs import validators
+from numpy.typing import NDArray
+from outrider import (
+    NO_DRAFT,
+    Assembly,
+    Draft,
+    Drafter,
+    EngineError,
+    ModelInfo,
+    Needs,
+    Runtime,
+    Sequence,
+    Slot,
+    Step,
+)
+
+
+@attrs.frozen
+class MtpConfig:
+    """Options of the `mtp` drafter."""
+
+    max_draft: int = attrs.field(default=16, validator=validators.ge(1))
+    """Most tokens chained; the head is trained for few, acceptance falls with depth."""
+
+
+class _Rows:
+    """True hidden rows of one slot: `rows[i]` goes with the token at position `base + i`.
+
+    They cover positions up to and including the anchor's. Positions below `cached` are in the
+    head's cache already; a few rows before that are kept for rewinds.
+    """
+
+    def __init__(self, capacity: int, keep: int, width: int) -> None:
+        self.buffer: NDArray[np.float32] = np.zeros((capacity, width), np.float32)
+        self.keep = keep
+        self.reset()
+
+    def reset(self) -> None:
+        """Nothing in memory: the first token goes with a row of zeros."""
+        self.base = 0
+        self.count = 1
+        self.cached = 0
+        self.buffer[0] = 0.0
+
+    @property
+    def pending(self) -> int:
+        """Rows that are not in the head's cache yet, the anchor's included."""
+        return self.base + self.count - self.cached
+
+    def from_cached(self) -> NDArray[np.float32]:
+        """The pending rows [pending, width]."""
+        return self.buffer[self.cached - self.base : self.count]
+
+    def append(self, rows: NDArray[np.float32]) -> None:
+        """Rows for the positions that follow; the oldest that nobody needs are dropped."""
+        n = len(rows)
+        if self.count + n > len(self.buffer):
+            first = min(self.cached - self.base, max(0, self.count - self.keep))
+            left = self.count - first
+            self.buffer[:left] = self.buffer[first : self.count].copy()
+            self.base += first
+            self.count = left
+        self.buffer[self.count : self.count + n] = rows
+        self.count += n
+
+    def restart(self, position: int, rows: NDArray[np.float32]) -> None:
+        """Everything below `position` is cached; the last of `rows` goes with the token there."""
+        n = len(rows)
+        self.base = position - n + 1
+        self.cached = position
+        self.buffer[:n] = rows
+        self.count = n
+
+    def cut(self, length: int) -> None:
+        """The memory now ends after `length` tokens."""
+        self.cached = min(self.cached, length)
+        if length >= self.base:
+            self.count = length - self.base + 1
+        else:
+            # the hidden row before the cut is gone; drafts start from zeros, as at position 0
+            self.base, self.count = length, 1
+            self.buffer[0] = 0.0
+
+
+class MtpDrafter(Drafter):
+    """Drafts with the target's own MTP head; see the module's docstring."""
+
+    Config = MtpConfig
+    needs = Needs(nextn=True)
+
+    def __init__(self, config: MtpConfig, assembly: Assembly) -> None:
+        super().__init__(config, assembly)
+        self.max_draft = config.max_draft
+
+    def unsupported_reason(self, model: ModelInfo) -> str | None:
+        """The model file must contain a NextN block."""
+        if model.n_layer_nextn:
+            return None
+        return (
+            f"{model.path.name} ({model.architecture}) has no multi-token-prediction head "
+            f"(no {model.architecture}.nextn_predict_layers in its metadata)"
+        )
+
+    def open(self, runtime: Runtime) -> None:
+        """Create the head's context."""
+        self._target = runtime.engine.target
+        self._context = runtime.engine.open_mtp(n_batch=self._target.n_batch)
+        self._context.attach_argmax()
+        width = self._target.n_embd
+        keep = runtime.max_draft + 2
+        capacity = 4 * keep + 64
+        self._slots = [_Rows(capacity, keep, width) for _ in range(runtime.max_sequences)]
+
+    def observe(self, sequence: Sequence, row: int, count: int) -> None:
+        """Feed prompt tokens with their true hidden rows."""
+        state, end = self._slots[sequence.id], sequence.slot.length
+        hidden = self._target.hidden(row, count)
+        rows = state.from_cached()
+        tokens = sequence.tokens[state.cached : end]
+        before = len(rows)
+        context, batch = self._context, self._context.batch
+        context.truncate(sequence.id, state.cached)
+        done = 0
+        while done < len(tokens):
+            n = min(batch.capacity, len(tokens) - done)
+            batch.clear()
+            batch.extend(tokens[done : done + n], state.cached + done, sequence.id)
+            inputs = batch.embeddings
+            known = max(0, min(n, before - done))
+            inputs[:known] = rows[done : done + known]
+            if known < n:
+                first = done + known - before
+                inputs[known:n] = hidden[first : first + n - known]
+            context.decode()
+            done += n
+        state.restart(end, hidden[-min(count, state.keep) :])
+
+    def propose(self, sequences: ListOf[Sequence], limits: ListOf[int]) -> ListOf[Draft]:
+        """Catch up and draft the first token in one decode, then chain."""
+        active = [(i, s) for i, s in enumerate(sequences) if limits[i] > 0]
+        if not active:
+            return [NO_DRAFT] * len(sequences)
+        context, batch = self._context, self._context.batch
+        inputs = batch.embeddings
+        batch.clear()
+        drafts: list[list[int]] = [[] for _ in sequences]
+        last: list[int] = []
+        for _, sequence in active:
+            state = self._slots[sequence.id]
+            pending = state.pending
+            context.truncate(sequence.id, state.cached)
+            first = batch.extend(
+                sequence.tokens[state.cached : state.cached + pending], state.cached, sequence.id
+            )
+            inputs[first : first + pending] = state.from_cached()
+            batch.outputs[first + pending - 1] = 1
+            last.append(first + pending - 1)
+            state.cached += pending
+        context.decode()
+        while True:
+            chained: list[tuple[int, Sequence]] = []
+            rows: list[int] = []
+            for (i, sequence), row in zip(active, last, strict=True):
+                drafts[i].append(context.argmax(row))
+                if len(drafts[i]) < limits[i]:
+                    chained.append((i, sequence))
+                    rows.append(row)
+            if not chained:
+                break
+            batch.clear()
+            for (i, sequence), row in zip(chained, rows, strict=True):
+                position = self._slots[sequence.id].cached + len(drafts[i]) - 1
+                n = batch.add(drafts[i][-1], position, sequence.id, True)
+                inputs[n] = context.hidden(row, 1)[0]
+            context.decode()
+            active, last = chained, list(range(len(chained)))
+        return [Draft(tokens, source=self.name) if tokens else NO_DRAFT for tokens in drafts]
+
+    def commit(self, sequences: ListOf[Sequence], steps: ListOf[Step]) -> None:
+        """Keep the true hidden rows of what was emitted."""
+        for sequence, step in zip(sequences, steps, strict=True):
+            state = self._slots[sequence.id]
+            kept = len(step.tokens)
+            # after a prefill the row of the first token is known already
+            known = state.base + state.count - (len(sequence.tokens) - kept)
+            if known < kept:
+                state.append(self._target.hidden(step.row + known, kept - known))
+            if state.pending > len(state.buffer) - self._slots[0].keep:
+                self._catch_up(sequence, state)
+
+    def _catch_up(self, sequence: Sequence, state: _Rows) -> None:
+        """Feed pending rows before they outgrow the buffer (long stretches without drafts)."""
+        batch, count = self._context.batch, state.pending - 1
+        self._context.truncate(sequence.id, state.cached)
+        batch.clear()
+        batch.extend(
+            sequence.tokens[state.cached : state.cached + count], state.cached, sequence.id
+        )
+        batch.embeddings[:count] = state.from_cached()[:count]
+        self._context.decode()
+        state.cached += count
+
+    def rewind(self, slot: Slot, length: int) -> None:
+        """The conversation was cut: so is the head's cache."""
+        state = self._slots[slot.id]
+        state.cut(length)
+        self._context.truncate(slot.id, state.cached)
+
+    def clear(self, slot: Slot) -> None:
+        """Forget the slot."""
+        self._context.clear(slot.id)
+        self._slots[slot.id].reset()
+
+    def snapshot(self, slot: Slot) -> bytes:
+        """The head's cache and the pending rows, which live outside both contexts."""
+        state = self._slots[slot.id]
+        self._context.truncate(slot.id, state.cached)
+        cache = bytes(self._context.save(slot.id)) if state.cached else b""
+        rows = state.from_cached()
+        return struct.pack("<III", state.cached, len(rows), len(cache)) + rows.tobytes() + cache
+
+    def restore(self, slot: Slot, data: bytes) -> None:
+        """Load what `snapshot` wrote."""
+        state, width = self._slots[slot.id], self._target.n_embd
+        start = struct.calcsize("<III")
+        if len(data) < start:
+            raise EngineError("the saved MTP state is too short")
+        cached, count, size = struct.unpack_from("<III", data)
+        end = start + 4 * count * width
+        if len(data) != end + size or not 1 <= count <= len(state.buffer):
+            raise EngineError("the saved MTP state does not fit this model")
+        if size:
+            self._context.load(slot.id, data[end:])
+        state.base = state.cached = cached
+        state.count = count
+        state.buffer[:count] = np.frombuffer(data[start:end], np.float32).reshape(count, width)
