@@ -1,0 +1,27 @@
+# make run     set up (first time: some minutes) and generate text with the embedded model
+# make test    set up and run the test suite
+# make check   lint, format and type checks
+# make bench   compare with llama-server on the embedded model
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+NATIVE := $(wildcard core/outrider/native/*.c core/outrider/native/*.h core/outrider/native/build_kernels.py)
+
+.PHONY: run test check bench clean
+
+run: $(VENV)/.ready
+	$(BIN)/outrider generate "Write a Python function that returns the sum of two numbers."
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+$(VENV)/.ready: pyproject.toml setup.py scripts/bootstrap.py $(NATIVE)
+	$(PYTHON) scripts/bootstrap.py $(VENV)
+
+clean:
+	rm -rf $(VENV) build core/*.egg-info
