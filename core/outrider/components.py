@@ -164,6 +164,20 @@ class Context(Protocol):
         """Whether `logits` will be read for a sequence, or only `argmax` (cheaper)."""
         ...
 
+    on_accelerator: bool
+    """Whether rows are computed on a device that they have to be copied from."""
+
+    def need_top_k(self, sequence: int, k: int) -> None:
+        """Only `top_k` will be read for a sequence from now on, until `need_logits`."""
+        ...
+
+    def top_k(self, row: int) -> tuple[NDArray[np.int32] | None, NDArray[np.float32]]:
+        """Ids [k] and raw logits [k] of the k most likely tokens after an output row.
+
+        `(None, logits [n_vocab])` when the device could not rank them.
+        """
+        ...
+
     def logits(self, row: int) -> NDArray[np.float32]:
         """Raw logits [n_vocab] after an output row."""
         ...
@@ -361,6 +375,18 @@ class Component:
 
 
 @attrs.frozen
+class LogProb:
+    """Log-probabilities of one emitted token, of the model's own distribution.
+
+    `top` are the most likely tokens with theirs, best first.
+    """
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@attrs.frozen
 class Distribution:
     """A distribution with small support: q of a sampled draft.
 
@@ -525,6 +551,12 @@ class Sampler(Component):
         from outrider.config import override
 
         return override(self.config, overrides, where=f"sampling option of {self.name!r}")
+
+    def begin(self, sequence: Seq) -> None:
+        """A request starts on `sequence.slot`; nothing of it is decoded yet.
+
+        Raises RequestError for options that only now turn out to be unusable.
+        """
 
     def accept(
         self, sequences: Sequence[Seq], drafts: Sequence[Draft], rows: Sequence[int]

@@ -99,6 +99,7 @@ class Decoder:
         slot.last_used = self._clock
         try:
             self.engine.target.need_logits(slot.id, self.sampler.needs_logits(sequence))
+            self.sampler.begin(sequence)
             self.drafter.begin(sequence)
             row = self._prefill(sequence)
             self._first_token(sequence, row)

@@ -35,6 +35,7 @@ class LlamaContext:
         keep: tuple[Any, ...] = (),
         width: int = 0,
         tokens: bool = True,
+        on_accelerator: bool = False,
     ) -> None:
         lib = library()
         self._c, self._ext = lib.c, lib.ext
@@ -62,7 +63,8 @@ class LlamaContext:
         n_positions = 4 if rope in (decl.ROPE_MROPE, decl.ROPE_IMROPE) else 1
         self.batch = LlamaBatch(self.n_batch, width=width, tokens=tokens, n_positions=n_positions)
         self._n_positions = n_positions
-        self._samplers: dict[int, Any] = {}
+        self._samplers: dict[int, tuple[Any, int]] = {}
+        self.on_accelerator = on_accelerator
         self._device_argmax = False
         self._row_bytes = 4 * self.n_vocab
         self.decodes = 0
@@ -104,19 +106,35 @@ class LlamaContext:
 
     def argmax(self, row: int) -> int:
         """The most likely token after an output row, from the device when a sampler is there."""
-        if self._samplers:
-            token = self._c.llama_get_sampled_token_ith(self._ctx, row)
-            if token >= 0:
-                return token
-        return native.argmax(self.logits(row))
+        if not self._samplers:
+            return native.argmax(self.logits(row))
+        ids, logits = self.top_k(row)
+        if ids is None or len(ids) != 1:
+            best = native.argmax(logits)
+            return best if ids is None else int(ids[best])
+        if not logits[0] > -np.inf:
+            native.argmax(logits)  # names what is wrong
+        return int(ids[0])
+
+    def top_k(self, row: int) -> tuple[NDArray[np.int32] | None, NDArray[np.float32]]:
+        """Ids and logits that the device ranked: views, valid until the next decode."""
+        c, ctx = self._c, self._ctx
+        count = c.llama_get_sampled_candidates_count_ith(ctx, row)
+        if count == 0:
+            return None, self.logits(row)
+        ids = ffi.buffer(c.llama_get_sampled_candidates_ith(ctx, row), 4 * count)
+        logits = ffi.buffer(c.llama_get_sampled_logits_ith(ctx, row), 4 * count)
+        return np.frombuffer(ids, np.int32), np.frombuffer(logits, np.float32)
 
     def logits(self, row: int) -> NDArray[np.float32]:
         """Raw logits [n_vocab] after an output row: a view, valid until the next decode."""
         pointer = self._c.llama_get_logits_ith(self._ctx, row)
-        if pointer == ffi.NULL:
+        # where a device sampler ran, llama.cpp answers with the logits that it left
+        ranked = self._c.llama_get_sampled_logits_count_ith(self._ctx, row) if self._samplers else 0
+        if pointer == ffi.NULL or 0 < ranked < self.n_vocab:
             raise EngineError(
                 f"{self._what}: row {row} of the last batch has no logits"
-                + (" (a device sampler is attached)" if self._samplers else "")
+                + (f": the device kept {ranked} of them" if ranked else "")
             )
         return np.frombuffer(ffi.buffer(pointer, self._row_bytes), np.float32)
 
@@ -154,19 +172,21 @@ class LlamaContext:
 
         False when the backend cannot; `argmax` then reads the logits.
         """
-        self._device_argmax = all(self._attach(s) for s in range(self.n_seq_max))
+        self._device_argmax = all(self._attach(s, 0) for s in range(self.n_seq_max))
         if not self._device_argmax:
             self.detach_samplers()
         return self._device_argmax
 
     def need_logits(self, sequence: int, needed: bool) -> None:
         """Switch a sequence between device argmax and real logits."""
-        if not self._device_argmax:
-            return
-        if needed and sequence in self._samplers:
+        if needed:
             self._detach(sequence)
-        elif not needed and sequence not in self._samplers:
-            self._attach(sequence)
+        elif self._device_argmax:
+            self._attach(sequence, 0)
+
+    def need_top_k(self, sequence: int, k: int) -> None:
+        """Rank a sequence's rows on the device, where that can be done."""
+        self._attach(sequence, k)
 
     def detach_samplers(self) -> None:
         """Real logits for every sequence from now on."""
@@ -174,20 +194,32 @@ class LlamaContext:
             self._detach(sequence)
         self._device_argmax = False
 
-    def _attach(self, sequence: int) -> bool:
+    def _attach(self, sequence: int, top_k: int) -> bool:
+        """Attach a chain that leaves the best token (`top_k` 0) or several, with their logits.
+
+        Temperature 0 is an argmax that keeps one candidate and its logit. (`greedy` would name
+        the token and hand out the whole row besides: `build_sampling` in llama-graph.cpp.)
+        """
+        attached = self._samplers.get(sequence)
+        if attached is not None and attached[1] == top_k:
+            return True
+        self._detach(sequence)
         c = self._c
         chain = c.llama_sampler_chain_init(c.llama_sampler_chain_default_params())
-        c.llama_sampler_chain_add(chain, c.llama_sampler_init_greedy())
+        c.llama_sampler_chain_add(
+            chain, c.llama_sampler_init_top_k(top_k) if top_k else c.llama_sampler_init_temp(0.0)
+        )
         if not c.llama_set_sampler(self._ctx, sequence, chain):
             c.llama_sampler_free(chain)
             return False
-        self._samplers[sequence] = chain
+        self._samplers[sequence] = (chain, top_k)
         return True
 
     def _detach(self, sequence: int) -> None:
-        chain = self._samplers.pop(sequence)
-        self._c.llama_set_sampler(self._ctx, sequence, ffi.NULL)
-        self._c.llama_sampler_free(chain)
+        attached = self._samplers.pop(sequence, None)
+        if attached is not None:
+            self._c.llama_set_sampler(self._ctx, sequence, ffi.NULL)
+            self._c.llama_sampler_free(attached[0])
 
     # --- memory -------------------------------------------------------------------------------
 

@@ -248,6 +248,7 @@ MANGLED = {
 SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 CONTEXT_DEFAULT, CONTEXT_MTP = 0, 1
+DEVICE_GPU = 1
 ROPE_MROPE, ROPE_IMROPE = 8, 40
 KV_TYPES = {
     "f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30,

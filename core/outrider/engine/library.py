@@ -70,6 +70,12 @@ class Library:
             )
         return found
 
+    def has_accelerator(self) -> bool:
+        """Whether there is a compute device with memory of its own."""
+        c = self.c
+        devices = (c.ggml_backend_dev_get(i) for i in range(c.ggml_backend_dev_count()))
+        return any(c.ggml_backend_dev_type(d) == decl.DEVICE_GPU for d in devices)
+
     def _check(self) -> None:
         """Refuse a library that the declarations were not written for.
 

@@ -174,7 +174,8 @@ class LlamaEngine(Component):
         return self.config.context or self.info.n_ctx_train
 
     def _open(self, model: Any, params: Any, *, what: str, width: int = 0) -> LlamaContext:
-        context = LlamaContext(model, params, what=what, width=width)
+        on_accelerator = self.config.gpu_layers != 0 and library().has_accelerator()
+        context = LlamaContext(model, params, what=what, width=width, on_accelerator=on_accelerator)
         self._contexts.append(context)
         return context
 

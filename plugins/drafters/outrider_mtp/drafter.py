@@ -23,12 +23,15 @@ from numpy.typing import NDArray
 from outrider import (
     NO_DRAFT,
     Assembly,
+    ConfigError,
+    Distribution,
     Draft,
     Drafter,
     EngineError,
     ModelInfo,
     Needs,
     Runtime,
+    Sampler,
     Sequence,
     Slot,
     Step,
@@ -41,6 +44,9 @@ class MtpConfig:
 
     max_draft: int = attrs.field(default=16, validator=validators.ge(1))
     """Most tokens chained; the head is trained for few, acceptance falls with depth."""
+    sample: bool = False
+    """Draw drafts from the head's own distribution, as the sampler would, instead of taking the
+    most likely token; at higher temperatures more of them hold."""
 
 
 class _Rows:
@@ -125,7 +131,15 @@ class MtpDrafter(Drafter):
         """Create the head's context."""
         self._target = runtime.engine.target
         self._context = runtime.engine.open_mtp(n_batch=self._target.n_batch)
-        self._context.attach_argmax()
+        self._sampler = runtime.sampler
+        self._sample = self.config.sample
+        if not self._sample:
+            self._context.attach_argmax()
+        elif type(self._sampler).draw is Sampler.draw:
+            raise ConfigError(
+                f"drafter {self.name!r}: `sample: true` needs a sampler that draws tokens; "
+                f"{self._sampler.name!r} does not"
+            )
         width = self._target.n_embd
         keep = runtime.max_draft + 2
         capacity = 4 * keep + 64
@@ -164,6 +178,7 @@ class MtpDrafter(Drafter):
         inputs = batch.embeddings
         batch.clear()
         drafts: list[list[int]] = [[] for _ in sequences]
+        drawn_from: list[list[Distribution]] = [[] for _ in sequences]
         last: list[int] = []
         for _, sequence in active:
             state = self._slots[sequence.id]
@@ -181,7 +196,12 @@ class MtpDrafter(Drafter):
             chained: list[tuple[int, Sequence]] = []
             rows: list[int] = []
             for (i, sequence), row in zip(active, last, strict=True):
-                drafts[i].append(context.argmax(row))
+                if self._sample:
+                    token, q = self._sampler.draw(sequence, drafts[i], context.logits(row))
+                    drawn_from[i].append(q)
+                else:
+                    token = context.argmax(row)
+                drafts[i].append(token)
                 if len(drafts[i]) < limits[i]:
                     chained.append((i, sequence))
                     rows.append(row)
@@ -194,7 +214,10 @@ class MtpDrafter(Drafter):
                 inputs[n] = context.hidden(row, 1)[0]
             context.decode()
             active, last = chained, list(range(len(chained)))
-        return [Draft(tokens, source=self.name) if tokens else NO_DRAFT for tokens in drafts]
+        return [
+            Draft(tokens, q if self._sample else None, self.name) if tokens else NO_DRAFT
+            for tokens, q in zip(drafts, drawn_from, strict=True)
+        ]
 
     def commit(self, sequences: ListOf[Sequence], steps: ListOf[Step]) -> None:
         """Keep the true hidden rows of what was emitted."""

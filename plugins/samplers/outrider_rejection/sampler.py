@@ -116,8 +116,8 @@ class RejectionSampler(Sampler):
                     f"logit_bias names token {token}; the vocabulary has {self._target.n_vocab}"
                 )
         rows = self._needed(sequence)
-        if rows is Rows.DEVICE_TOP_K and not self._target.need_top_k(sequence.id, config.top_k):
-            rows = Rows.LOGITS
+        if rows is Rows.DEVICE_TOP_K:
+            self._target.need_top_k(sequence.id, config.top_k)
         assert config.seed is not None
         sequence.scratch[self.name] = _Request(
             config=config,
@@ -184,13 +184,13 @@ class RejectionSampler(Sampler):
         for i in range(len(tokens) + 1):
             token = self._next(sequence, request, draft, i, row + i)
             if i == len(tokens) or token != tokens[i]:
-                self._rows[request.rows] += i + 1
                 return Accepted(i, token)
         raise AssertionError("unreachable")
 
     def _next(self, sequence: Sequence, request: _Request, draft: Draft, i: int, row: int) -> int:
         """The token after the first `i` drafts; equal to the next draft if that holds."""
         if request.rows is Rows.DEVICE_ARGMAX:
+            self._rows[Rows.DEVICE_ARGMAX.value] += 1
             return self._target.argmax(row)
         position = len(sequence.tokens) + i
         candidates: NDArray[np.int32] | None = None
@@ -198,6 +198,8 @@ class RejectionSampler(Sampler):
             candidates, logits = self._target.top_k(row)
         else:
             logits = self._target.logits(row)
+        # the device may be unable to rank rows; it hands out whole ones then
+        self._rows[(Rows.LOGITS if candidates is None else Rows.DEVICE_TOP_K).value] += 1
         prefix = draft.tokens[:i]
         history = _seen(request, sequence, prefix)
         q = draft.q[i] if draft.q is not None and i < len(draft.tokens) else None
