@@ -90,6 +90,9 @@ class States:
         count = slot.length - length
         if count == 0:
             return
+        if length == 0:
+            self.clear(slot)
+            return
         if not 0 < count <= self.reach(slot):
             raise EngineError(
                 f"slot {slot.id} cannot be rewound by {count} tokens: its rollback reaches "
