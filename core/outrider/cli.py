@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -135,19 +136,17 @@ def generate(
         )
         result = ready.run(request, None if as_json else _write)
         if as_json:
-            click.echo(
-                json.dumps(
-                    {
-                        "text": result.text,
-                        "token_ids": result.token_ids,
-                        "prompt_token_ids": result.prompt_token_ids,
-                        "finish_reason": result.finish_reason,
-                        "finish_detail": result.finish_detail,
-                        "stats": result.stats,
-                    },
-                    ensure_ascii=False,
-                )
-            )
+            answer: dict[str, Any] = {
+                "text": result.text,
+                "token_ids": result.token_ids,
+                "prompt_token_ids": result.prompt_token_ids,
+                "finish_reason": result.finish_reason,
+                "finish_detail": result.finish_detail,
+                "stats": result.stats,
+            }
+            if result.logprobs:
+                answer["logprobs"] = [attrs.asdict(entry) for entry in result.logprobs]
+            click.echo(json.dumps(answer, ensure_ascii=False))
             return
         click.echo()
         if not quiet:

@@ -18,6 +18,7 @@ from outrider.components import (
     DraftLength,
     Engine,
     EnginePlan,
+    LogProb,
     ModelInfo,
     Observer,
     PrefixCache,
@@ -51,6 +52,8 @@ class Result:
     finish_reason: str
     finish_detail: str
     stats: Mapping[str, Any]
+    logprobs: tuple[LogProb, ...] = ()
+    """One entry a token, when the sampler was asked for log-probabilities."""
 
 
 class Pipeline:
@@ -354,6 +357,7 @@ class Pipeline:
             finish_reason=sequence.finish.reason.value,
             finish_detail=sequence.finish.detail,
             stats=self.summary(),
+            logprobs=tuple(sequence.logprobs),
         )
 
     def summary(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
-    from outrider.components import Constraint
+    from outrider.components import Constraint, LogProb
     from outrider.text import TextStream
 
 
@@ -113,7 +113,7 @@ class Sequence:
     cached: int = 0
     """Prompt tokens that did not have to be prefilled."""
     cancelled: bool = False
-    logprobs: list[Any] = attrs.field(factory=list[Any])
+    logprobs: list[LogProb] = attrs.field(factory=list["LogProb"])
     """One entry an emitted token, when the sampler was asked for log-probabilities."""
     scratch: dict[str, Any] = attrs.field(factory=dict[str, Any])
     """Per-sequence state of components, keyed by component name."""

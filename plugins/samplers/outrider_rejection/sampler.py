@@ -90,6 +90,7 @@ class RejectionSampler(Sampler):
         )
         self._rows: Counter[str] = Counter()
         self._redrawn = 0
+        self._last_seed: int | None = None
 
     def open(self, runtime: Runtime) -> None:
         """Allocate the buffers."""
@@ -119,6 +120,7 @@ class RejectionSampler(Sampler):
         if rows is Rows.DEVICE_TOP_K:
             self._target.need_top_k(sequence.id, config.top_k)
         assert config.seed is not None
+        self._last_seed = config.seed
         sequence.scratch[self.name] = _Request(
             config=config,
             seed=config.seed % 2**64,
@@ -165,8 +167,12 @@ class RejectionSampler(Sampler):
                 sequence.logprobs.append(LogProb(token, found.chosen, top))
 
     def statistics(self) -> Mapping[str, Any]:
-        """Rows read by each path, and tokens that a constraint made it draw again."""
-        return {"rows": dict(self._rows), "redrawn": self._redrawn}
+        """Rows read by each path, tokens drawn again for a constraint, the last request's seed."""
+        return {
+            "rows": dict(self._rows),
+            "redrawn": self._redrawn,
+            "last_seed": self._last_seed,
+        }
 
     # --- one sequence -------------------------------------------------------------------------
 
