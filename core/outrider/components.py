@@ -152,6 +152,14 @@ class Context(Protocol):
         """Decode the rows of `batch`. Raises EngineError with what to do about it."""
         ...
 
+    def embedding_batch(self, width: int) -> Batch:
+        """A batch of `n_batch` embedding rows without tokens, `width` float32 values a row."""
+        ...
+
+    def decode_embeddings(self, batch: Batch) -> None:
+        """Decode the rows of a batch that `embedding_batch` made."""
+        ...
+
     def argmax(self, row: int) -> int:
         """The most likely token after an output row."""
         ...
@@ -261,8 +269,23 @@ class Engine(Protocol):
         """A context on the target's own multi-token-prediction head."""
         ...
 
-    def open_drafter(self, path: Path, *, n_batch: int, **options: Any) -> Context:
-        """Load a drafter model that shares the target's embeddings (`ctx_other`)."""
+    def open_drafter(
+        self,
+        path: Path,
+        *,
+        n_batch: int,
+        outputs: int = 1,
+        room: int = 0,
+        causal: bool = True,
+        hidden: bool = False,
+        cache_type: str | None = None,
+    ) -> Context:
+        """Load a drafter model that shares the target's embeddings (`ctx_other`).
+
+        `outputs`: output rows a sequence; `room`: positions beyond the target's context, for
+        drafted rows; `causal`: False lets the rows of a block see each other; `hidden`: export
+        `nextn` rows; `cache_type`: of K and V, by default the engine's. Raises ModelError.
+        """
         ...
 
     def decode_ns(self) -> int:

@@ -83,6 +83,10 @@ class LlamaContext:
         """Decode rows of another batch made for this context (embedding rows)."""
         self._decode(batch)
 
+    def set_causal(self, causal: bool) -> None:
+        """Whether a row sees only rows at its own and earlier positions."""
+        self._c.llama_set_causal_attn(self._ctx, causal)
+
     def embedding_batch(self, width: int) -> LlamaBatch:
         """A batch of embedding rows without tokens, `width` float32 values a row."""
         return LlamaBatch(self.n_batch, width=width, tokens=False, n_positions=self._n_positions)

@@ -126,18 +126,32 @@ class LlamaEngine(Component):
         context.export_hidden()
         return context
 
-    def open_drafter(self, path: Path, *, n_batch: int, **options: Any) -> LlamaContext:
+    def open_drafter(
+        self,
+        path: Path,
+        *,
+        n_batch: int,
+        outputs: int = 1,
+        room: int = 0,
+        causal: bool = True,
+        hidden: bool = False,
+        cache_type: str | None = None,
+    ) -> LlamaContext:
         """Load a drafter model whose context refers to the target's (`ctx_other`).
 
-        Options: `outputs` (output rows a sequence, default 1), `cache_type` (K and V).
+        See `outrider.components.Engine.open_drafter`.
         """
         model = self._load_model(path, False, None)
-        params = self._params(n_batch=n_batch, n_rs_seq=0, outputs=options.get("outputs", 1))
-        kind = options.get("cache_type")
-        if kind:
-            params.type_k = params.type_v = decl.KV_TYPES[kind]
+        params = self._params(n_batch=n_batch, n_rs_seq=0, outputs=outputs)
+        params.n_ctx += room * self._plan.max_sequences
+        if cache_type:
+            params.type_k = params.type_v = decl.KV_TYPES[cache_type]
         params.ctx_other = self.target._ctx  # pyright: ignore[reportPrivateUsage]
-        return self._open(model, params, what=f"a context for the drafter {path.name}")
+        context = self._open(model, params, what=f"a context for the drafter {path.name}")
+        context.set_causal(causal)
+        if hidden:
+            context.export_hidden()
+        return context
 
     def memory(self) -> dict[str, int]:
         """Bytes reserved: weights, attention cache, recurrent state, snapshot ring."""
