@@ -23,7 +23,9 @@ from outrider.chat.request import (
     Continuation,
     ToolChoice,
     ToolMode,
+    Tools,
     map_effort,
+    read_tools,
 )
 
 __all__ = [
@@ -41,8 +43,10 @@ __all__ = [
     "ToolCall",
     "ToolChoice",
     "ToolMode",
+    "Tools",
     "Violation",
     "map_effort",
     "read_json",
+    "read_tools",
     "write_json",
 ]

@@ -71,8 +71,6 @@ class ChatRequest:
     continuation: Continuation | None
     tool_choice: ToolChoice
     parallel_tool_calls: bool
-    strict: frozenset[str]
-    """Names of the functions declared with `strict: true`."""
     notes: tuple[str, ...]
     """What a careful person would want to know about this request, as sentences."""
 
@@ -101,7 +99,7 @@ class ChatRequest:
         request = cast("Mapping[str, Any]", document)
         notes: list[str] = []
         messages = _messages(request, images)
-        tools, strict = _tools(request.get("tools"))
+        tools = read_tools(request)
         generation_prompt, continuation, messages = _ending(request, messages, notes)
         variables = _variables(request, efforts, notes)
         for key in ("messages", "tools"):
@@ -111,15 +109,36 @@ class ChatRequest:
             variables.pop("add_generation_prompt", None)
         return cls(
             messages=tuple(variables.pop("messages", messages) or ()),
-            tools=tuple(variables.pop("tools", tools) or ()),
+            tools=tuple(variables.pop("tools", tools.offered) or ()),
             variables=variables,
             generation_prompt=generation_prompt,
             continuation=continuation,
-            tool_choice=_tool_choice(request.get("tool_choice"), tools),
-            parallel_tool_calls=request.get("parallel_tool_calls") is not False,
-            strict=strict,
+            tool_choice=tools.choice,
+            parallel_tool_calls=tools.parallel,
             notes=tuple(notes),
         )
+
+
+@attrs.frozen
+class Tools:
+    """What a request says about tools, in template form."""
+
+    offered: tuple[Mapping[str, Any], ...]
+    strict: frozenset[str]
+    """Names of the functions declared with `strict: true`."""
+    choice: ToolChoice
+    parallel: bool
+
+
+def read_tools(request: Mapping[str, Any]) -> Tools:
+    """The tools of a request and how they may be used. Raises RequestError."""
+    offered, strict = _tools(request.get("tools"))
+    return Tools(
+        offered=tuple(offered),
+        strict=strict,
+        choice=_tool_choice(request.get("tool_choice"), offered),
+        parallel=request.get("parallel_tool_calls") is not False,
+    )
 
 
 def map_effort(effort: Any, efforts: Sequence[str]) -> str | None:

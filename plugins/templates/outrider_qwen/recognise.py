@@ -256,7 +256,6 @@ def _probes() -> Iterator[tuple[str, ChatRequest]]:
                 continuation=None,
                 tool_choice=ToolChoice(),
                 parallel_tool_calls=True,
-                strict=frozenset(),
                 notes=(),
             ),
         )
