@@ -36,6 +36,7 @@ from outrider.components import (
     Vocabulary,
 )
 from outrider.config import ByteSize
+from outrider.engine.fingerprint import file_fingerprint
 from outrider.errors import (
     ConfigError,
     EngineError,
@@ -101,5 +102,6 @@ __all__ = [
     "Step",
     "Verifier",
     "Vocabulary",
+    "file_fingerprint",
     "hookimpl",
 ]

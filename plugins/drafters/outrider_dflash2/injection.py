@@ -1,0 +1,112 @@
+"""Target features on their way into a block drafter's cache.
+
+The drafter's cache holds, for every position of the target's memory, keys and values computed
+from the target's layer inputs there; no token is ever decoded into it for good. Rows of committed
+tokens wait on the host until the next block is drafted, so that stretches of plain decoding cost
+one copy a step and one decode now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as ListOf
+
+import numpy as np
+from numpy.typing import NDArray
+from outrider import Context
+
+
+class Waiting:
+    """Rows of one slot that are not in the drafter's cache yet.
+
+    They belong to the positions `cached … length - 1`; the cache holds those below `cached`.
+    """
+
+    def __init__(self, capacity: int, width: int) -> None:
+        self.rows: NDArray[np.float32] = np.empty((capacity, width), np.float32)
+        self.cached = 0
+        self.count = 0
+
+    @property
+    def length(self) -> int:
+        """Positions that are cached or wait."""
+        return self.cached + self.count
+
+    @property
+    def room(self) -> int:
+        """Rows that can still wait."""
+        return len(self.rows) - self.count
+
+    def cut(self, length: int) -> None:
+        """Forget positions ≥ `length`."""
+        self.cached = min(self.cached, length)
+        self.count = max(0, min(self.count, length - self.cached))
+
+
+class Injector:
+    """Moves target rows into the drafter's cache."""
+
+    def __init__(
+        self, target: Context, drafter: Context, layers: ListOf[int], slots: int, waiting: int
+    ) -> None:
+        self._target = target
+        self._context = drafter
+        self._layers = layers
+        self._width = target.n_embd
+        width = len(layers) * self._width
+        self._batch = drafter.embedding_batch(width)
+        self.slots = [Waiting(waiting, width) for _ in range(slots)]
+
+    def direct(self, slot: int, row: int, count: int) -> None:
+        """Cache the target's batch rows from `row` (a prefill), after those that wait."""
+        self.flush((slot,))
+        state, batch = self.slots[slot], self._batch
+        for start in range(0, count, batch.capacity):
+            n = min(batch.capacity, count - start)
+            batch.clear()
+            self._place(slot, state.cached, n)
+            self._gather(batch.embeddings[:n], row + start)
+            self._context.decode_embeddings(batch)
+            state.cached += n
+
+    def wait(self, slot: int, row: int, count: int) -> None:
+        """Keep the target's batch rows from `row` until the next `flush`."""
+        state = self.slots[slot]
+        if count > state.room:
+            self.flush((slot,))
+        self._gather(state.rows[state.count : state.count + count], row)
+        state.count += count
+
+    def flush(self, slots: Iterable[int]) -> None:
+        """Cache what waits for these slots, all in one decode where it fits."""
+        batch = self._batch
+        batch.clear()
+        for slot in slots:
+            state = self.slots[slot]
+            if not state.count:
+                continue
+            if batch.size + state.count > batch.capacity:
+                self._context.decode_embeddings(batch)
+                batch.clear()
+            first = self._place(slot, state.cached, state.count)
+            batch.embeddings[first : first + state.count] = state.rows[: state.count]
+            state.cached += state.count
+            state.count = 0
+        if batch.size:
+            self._context.decode_embeddings(batch)
+
+    def _place(self, slot: int, position: int, count: int) -> int:
+        """Append `count` rows at consecutive positions; their embeddings are the caller's."""
+        batch, first = self._batch, self._batch.size
+        end = first + count
+        batch.positions[first:end] = range(position, position + count)
+        batch.sequences[first:end] = slot
+        batch.outputs[first:end] = 0
+        batch.size = end
+        return first
+
+    def _gather(self, out: NDArray[np.float32], row: int) -> None:
+        """The layers' inputs side by side, out [count, layers × width]."""
+        width = self._width
+        for i, layer in enumerate(self._layers):
+            out[:, i * width : (i + 1) * width] = self._target.layer_input(layer, row, len(out))
