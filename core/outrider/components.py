@@ -331,6 +331,10 @@ class DrafterSpec(ComponentSpec):
     """A drafter nested in another component's options."""
 
 
+class SamplerSpec(ComponentSpec):
+    """A sampler nested in another component's options."""
+
+
 @attrs.frozen
 class Assembly:
     """What a component may use while it is being built."""
@@ -342,6 +346,10 @@ class Assembly:
     def drafter(self, spec: ComponentSpec) -> Drafter:
         """Build a nested drafter."""
         return self.builder.build("drafter", spec)
+
+    def sampler(self, spec: ComponentSpec) -> Sampler:
+        """Build a nested sampler."""
+        return self.builder.build("sampler", spec)
 
     def model_path(self, reference: str) -> Path:
         """A model file: a path (relative to the pipeline file), or the name of a packaged model.

@@ -1,8 +1,8 @@
 """Plain data into typed options, with every problem named: file, line, key, what was expected.
 
 Options are attrs classes. Their fields are structured by cattrs with strict rules: no number
-for a string, no string for a number, no unknown key. A field of type `DrafterSpec` holds a
-nested component, checked against the registry like a top-level one.
+for a string, no string for a number, no unknown key. A field of type `DrafterSpec` or `SamplerSpec`
+holds a nested component, checked against the registry like a top-level one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 import attrs
 import cattrs
 
-from outrider.components import ComponentSpec, DrafterSpec
+from outrider.components import ComponentSpec, DrafterSpec, SamplerSpec
 from outrider.errors import RequestError
 from outrider.yamlfile import Document, KeyPath
 
@@ -45,7 +45,7 @@ class _Invalid(ValueError):
     """A value of the wrong type; the message says what was expected."""
 
 
-_SPECS: dict[type[ComponentSpec], str] = {DrafterSpec: "drafter"}
+_SPECS: dict[type[ComponentSpec], str] = {DrafterSpec: "drafter", SamplerSpec: "sampler"}
 
 
 def describe(kind: Any) -> str:

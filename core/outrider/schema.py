@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import attrs
 
-from outrider.components import DrafterSpec
+from outrider.components import DrafterSpec, SamplerSpec
 from outrider.config import ByteSize, option_fields
 from outrider.plugins import Kind, Registry
 from outrider.settings import LISTS, SCALARS, SLOTS
@@ -23,6 +23,7 @@ _TYPES: dict[Any, dict[str, Any]] = {
     Path: {"type": "string"},
     ByteSize: {"type": ["integer", "string"]},
     DrafterSpec: {"$ref": "#/$defs/drafter"},
+    SamplerSpec: {"$ref": "#/$defs/sampler"},
 }
 
 
