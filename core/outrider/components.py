@@ -707,6 +707,10 @@ class Constraint:
     def rewind(self, count: int) -> None:
         """The last `count` emitted tokens are taken back."""
 
+    def was_forced(self, index: int) -> bool:
+        """Whether emitted token `index` was written for the model, against its own choice."""
+        return False
+
 
 class ConstraintFactory(Component):
     """Makes a `Constraint` for each request that asks for one."""
