@@ -40,6 +40,9 @@ SLOTS = {
 LISTS = {"constraints": "constraint", "observers": "observer"}
 """Keys that hold a list of components, and of which kind."""
 
+ALL_BY_DEFAULT = ("constraints",)
+"""Lists that hold every installed component unless written: they act only where asked to."""
+
 SCALARS: dict[str, tuple[type, Any]] = {
     "model": (str, "outrider-nano"),
     "max_sequences": (int, 1),
@@ -138,6 +141,12 @@ def _component(
 
 
 def _list(document: Document, key: str, kind: str, registry: Registry) -> tuple[ComponentSpec, ...]:
+    if key in ALL_BY_DEFAULT and key not in document.data:
+        return tuple(
+            ComponentSpec(entry.name, entry.cls.Config(), key)
+            for entry in registry.entries(kind)
+            if all(f.default is not attrs.NOTHING for f in attrs.fields(entry.cls.Config))
+        )
     data = document.data.get(key) or []
     if not isinstance(data, list):
         document.problem((key,), f"expected a list of {kind}s")
