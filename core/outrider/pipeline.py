@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 
@@ -40,6 +40,10 @@ from outrider.settings import (
     registry_for,
 )
 from outrider.statistics import Statistics
+
+if TYPE_CHECKING:
+    from outrider.chat import Delta
+    from outrider.chat.answer import ChatAnswer, ChatResult
 
 
 @attrs.frozen
@@ -345,6 +349,35 @@ class Pipeline:
             if on_text is not None:
                 on_text(text)
         return self.result(sequence)
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        on_delta: Callable[[Delta], None] | None = None,
+        **request: Any,
+    ) -> ChatResult:
+        """Answer a conversation, as `/v1/chat/completions` would.
+
+        `request` are further fields of an OpenAI-shaped body (`max_tokens`, `tool_choice`,
+        `response_format`, `reasoning`, …); sampler options go by their own names. Deltas are
+        handed to `on_delta` as they become certain. Raises RequestError.
+        """
+        body: dict[str, Any] = {"messages": list(messages), **request}
+        if tools is not None:
+            body["tools"] = list(tools)
+        answer = self.start_chat(body)
+        for delta in answer.deltas():
+            if on_delta is not None:
+                on_delta(delta)
+        return answer.result()
+
+    def start_chat(self, body: Mapping[str, Any] | bytes) -> ChatAnswer:
+        """Start answering an OpenAI-shaped request body; nothing is decoded yet."""
+        from outrider.chat.answer import ChatAnswer
+
+        return ChatAnswer(self, body)
 
     def result(self, sequence: Seq) -> Result:
         """The outcome of a finished sequence, with the statistics so far."""
