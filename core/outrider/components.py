@@ -128,6 +128,10 @@ class Batch(Protocol):
         """Append rows at consecutive positions, outputs on all or none; returns the first."""
         ...
 
+    def take_hidden(self, at: int, source: Context, row: int, count: int = 1) -> None:
+        """Copy `nextn` rows that `source` exported into the embeddings of rows from `at`."""
+        ...
+
 
 class Context(Protocol):
     """A model with a memory: the target, or a drafter's own context.
@@ -145,8 +149,8 @@ class Context(Protocol):
     ring_depth: int
     """Recurrent snapshots the context really got (`llama_n_rs_seq`), 0 without a ring."""
     batch: Batch
-    decode_ns: int
-    """Time spent in decode calls so far, nanoseconds."""
+    engine_ns: int
+    """Nanoseconds spent inside the engine's library so far."""
 
     def decode(self) -> None:
         """Decode the rows of `batch`. Raises EngineError with what to do about it."""
@@ -288,8 +292,8 @@ class Engine(Protocol):
         """
         ...
 
-    def decode_ns(self) -> int:
-        """Nanoseconds spent in decode calls of all contexts so far."""
+    def busy_ns(self) -> int:
+        """Nanoseconds spent inside the engine's library so far, by all contexts."""
         ...
 
     def memory(self) -> Mapping[str, int]:

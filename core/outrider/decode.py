@@ -163,7 +163,7 @@ class Decoder:
         """One step for every sequence; those that ended have `finish` set afterwards."""
         statistics = self.statistics
         t0 = perf_counter_ns()
-        engine0 = self.engine.decode_ns()
+        engine0 = self.engine.busy_ns()
         limits = self._limits(sequences)
         drafts = self.drafter.propose(sequences, limits)
         for sequence in sequences:
@@ -200,7 +200,7 @@ class Decoder:
         statistics.draft_ns += t1 - t0 + t5 - t4
         statistics.verify_ns += t2 - t1
         statistics.sample_ns += t3 - t2
-        statistics.engine_ns += self.engine.decode_ns() - engine0
+        statistics.engine_ns += self.engine.busy_ns() - engine0
         statistics.step_ns += perf_counter_ns() - t0
         return steps
 

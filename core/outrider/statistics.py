@@ -40,7 +40,7 @@ class Statistics:
     sample_ns: int = 0
     step_ns: int = 0
     engine_ns: int = 0
-    """Time inside decode calls, of the target and of drafters, during steps."""
+    """Time inside the engine's library during steps, the target's and the drafters' contexts."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     prefill_ns: int = 0

@@ -12,6 +12,9 @@ from outrider.engine.library import ffi
 from outrider.errors import EngineError
 
 
+_SMALL = 32
+
+
 class LlamaBatch:
     """A `llama_batch` over preallocated arrays; see `outrider.components.Batch`.
 
@@ -36,11 +39,18 @@ class LlamaBatch:
             np.zeros(capacity * n_positions, np.int32) if n_positions > 1 and not tokens else None
         )
         self._ones = np.ones(capacity, np.int32)
+        self._iota = np.arange(capacity, dtype=np.int32)
         self._struct: Any = ffi.new("llama_batch *")
         sequences = ffi.cast("llama_seq_id *", self.sequences.ctypes.data)
         self._sequence_pointers = ffi.new(
             "llama_seq_id *[]", [sequences + i for i in range(capacity)]
         )
+        # small writes go through these: on a cold cache a NumPy assignment costs microseconds
+        self._c_tokens = ffi.cast("llama_token *", self.tokens.ctypes.data)
+        self._c_positions = ffi.cast("llama_pos *", self.positions.ctypes.data)
+        self._c_sequences = sequences
+        self._c_outputs = ffi.cast("int8_t *", self.outputs.ctypes.data)
+        self._width = width
         s = self._struct
         s.token = ffi.cast("llama_token *", self.tokens.ctypes.data) if tokens else ffi.NULL
         s.embd = (
@@ -63,10 +73,10 @@ class LlamaBatch:
         i = self.size
         if i >= self.capacity:
             raise EngineError(f"the batch is full: it holds {self.capacity} rows")
-        self.tokens[i] = token
-        self.positions[i] = position
-        self.sequences[i] = sequence
-        self.outputs[i] = output
+        self._c_tokens[i] = token
+        self._c_positions[i] = position
+        self._c_sequences[i] = sequence
+        self._c_outputs[i] = output
         self.size = i + 1
         return i
 
@@ -77,12 +87,28 @@ class LlamaBatch:
         i, n = self.size, len(tokens)
         if i + n > self.capacity:
             raise EngineError(f"{n} more rows do not fit a batch of {self.capacity} ({i} used)")
+        self.size = i + n
+        if n <= _SMALL:
+            c_tokens, c_positions = self._c_tokens, self._c_positions
+            c_sequences, c_outputs = self._c_sequences, self._c_outputs
+            for j, token in enumerate(tokens, i):
+                c_tokens[j] = token
+                c_positions[j] = position
+                c_sequences[j] = sequence
+                c_outputs[j] = output
+                position += 1
+            return i
         self.tokens[i : i + n] = tokens
-        self.positions[i : i + n] = range(position, position + n)
+        self.positions[i : i + n] = self._iota[:n]
+        self.positions[i : i + n] += position
         self.sequences[i : i + n] = sequence
         self.outputs[i : i + n] = output
-        self.size = i + n
         return i
+
+    def take_hidden(self, at: int, source: Any, row: int, count: int = 1) -> None:
+        """Copy exported `nextn` rows of a context into the embeddings of rows from `at`."""
+        width = self._width
+        ffi.memmove(self._struct.embd + at * width, source.hidden_pointer(row), 4 * count * width)
 
     def struct(self) -> Any:
         """The filled `llama_batch`, to be passed by value."""

@@ -14,6 +14,7 @@ from outrider.engine.batch import LlamaBatch
 from outrider.engine.library import ffi, library, recent_messages
 from outrider.errors import EngineError
 
+_NO_LOGIT = float("-inf")
 _DECODE_FAILURES = {
     1: "there is no room for the batch in the memory; lower the prompt, `context`, or `max_sequences`",
     2: "decoding was aborted",
@@ -67,9 +68,11 @@ class LlamaContext:
         self.on_accelerator = on_accelerator
         self._device_argmax = False
         self._row_bytes = 4 * self.n_vocab
+        self._hidden_base = self._ext["get_embeddings_nextn"]
         self.decodes = 0
         """Decode calls so far."""
-        self.decode_ns = 0
+        self.engine_ns = 0
+        """Nanoseconds spent inside libllama so far: decoding, reading results, rolling back."""
         self.state_bytes = 0
         """Bytes of state saved or loaded so far, on the host or the device."""
 
@@ -96,7 +99,7 @@ class LlamaContext:
         code = self._c.llama_decode(self._ctx, batch.struct())
         # every caller reads the results next, so waiting here costs nothing and dates honestly
         self._c.llama_synchronize(self._ctx)
-        self.decode_ns += perf_counter_ns() - start
+        self.engine_ns += perf_counter_ns() - start
         self.decodes += 1
         if code != 0:
             said = recent_messages()
@@ -112,13 +115,18 @@ class LlamaContext:
         """The most likely token after an output row, from the device when a sampler is there."""
         if not self._samplers:
             return native.argmax(self.logits(row))
+        start = perf_counter_ns()
+        c, ctx = self._c, self._ctx
+        if c.llama_get_sampled_candidates_count_ith(ctx, row) == 1:
+            token = c.llama_get_sampled_candidates_ith(ctx, row)[0]
+            logit = c.llama_get_sampled_logits_ith(ctx, row)[0]
+            self.engine_ns += perf_counter_ns() - start
+            if not logit > _NO_LOGIT:
+                native.argmax(np.array([logit], np.float32))  # names what is wrong
+            return token
         ids, logits = self.top_k(row)
-        if ids is None or len(ids) != 1:
-            best = native.argmax(logits)
-            return best if ids is None else int(ids[best])
-        if not logits[0] > -np.inf:
-            native.argmax(logits)  # names what is wrong
-        return int(ids[0])
+        best = native.argmax(logits)
+        return best if ids is None else int(ids[best])
 
     def top_k(self, row: int) -> tuple[NDArray[np.int32] | None, NDArray[np.float32]]:
         """Ids and logits that the device ranked: views, valid until the next decode."""
@@ -148,10 +156,17 @@ class LlamaContext:
 
     def hidden(self, row: int, count: int = 1) -> NDArray[np.float32]:
         """Exported `nextn` rows [count, n_embd] from batch row `row`: a view."""
-        pointer = self._ext["get_embeddings_nextn"](self._ctx)
-        if pointer == ffi.NULL:
+        data = ffi.buffer(self.hidden_pointer(row), 4 * count * self.n_embd)
+        return np.frombuffer(data, np.float32).reshape(count, self.n_embd)
+
+    def hidden_pointer(self, row: int) -> Any:
+        """Where the exported row of batch row `row` lies (cffi `float *`)."""
+        start = perf_counter_ns()
+        pointer = self._hidden_base(self._ctx)
+        self.engine_ns += perf_counter_ns() - start
+        if not pointer:
             raise EngineError(f"{self._what}: no hidden rows are exported")
-        return self._rows(pointer, row, count, self.n_embd)
+        return pointer + row * self.n_embd
 
     def export_layer_inputs(self, layers: tuple[int, ...]) -> None:
         """Export the input rows of these layers."""
@@ -233,7 +248,10 @@ class LlamaContext:
 
     def truncate(self, sequence: int, length: int) -> bool:
         """Remove positions ≥ `length`; False when the memory refuses."""
-        return bool(self._c.llama_memory_seq_rm(self._memory, sequence, length, -1))
+        start = perf_counter_ns()
+        removed = self._c.llama_memory_seq_rm(self._memory, sequence, length, -1)
+        self.engine_ns += perf_counter_ns() - start
+        return removed
 
     def copy(self, source: int, destination: int) -> None:
         """Make `destination` hold what `source` holds."""

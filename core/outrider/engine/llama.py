@@ -165,9 +165,9 @@ class LlamaEngine(Component):
             "snapshot_ring": state * self.target.ring_depth,
         }
 
-    def decode_ns(self) -> int:
-        """Nanoseconds spent in decode calls of all contexts so far."""
-        return sum(context.decode_ns for context in self._contexts)
+    def busy_ns(self) -> int:
+        """Nanoseconds spent inside the engine's library so far, by all contexts."""
+        return sum(context.engine_ns for context in self._contexts)
 
     def close(self) -> None:
         """Free contexts, then models."""

@@ -25,6 +25,7 @@ class LlamaVocabulary:
         self.add_bos: bool = self._c.llama_vocab_get_add_bos(self._vocab)
         self._buffer = ffi.new("char[]", 256)
         self._pieces: dict[int, bytes] = {}
+        self._control: dict[int, bool] = {}
 
     def tokenize(self, text: str, *, special: bool = True, bos: bool = False) -> list[int]:
         """Token ids of `text` (`llama_tokenize`)."""
@@ -56,7 +57,10 @@ class LlamaVocabulary:
 
     def is_control(self, token: int) -> bool:
         """Whether a token is a control token, such as a turn marker."""
-        return bool(self._c.llama_vocab_is_control(self._vocab, token))
+        known = self._control.get(token)
+        if known is None:
+            known = self._control[token] = self._c.llama_vocab_is_control(self._vocab, token)
+        return known
 
     def detokenize(self, tokens: Iterable[int]) -> bytes:
         """The bytes of a token list."""

@@ -210,8 +210,9 @@ class MtpDrafter(Drafter):
             batch.clear()
             for (i, sequence), row in zip(chained, rows, strict=True):
                 position = self._slots[sequence.id].cached + len(drafts[i]) - 1
-                n = batch.add(drafts[i][-1], position, sequence.id, True)
-                inputs[n] = context.hidden(row, 1)[0]
+                batch.take_hidden(
+                    batch.add(drafts[i][-1], position, sequence.id, True), context, row
+                )
             context.decode()
             active, last = chained, list(range(len(chained)))
         return [
