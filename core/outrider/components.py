@@ -780,6 +780,8 @@ class Prompt:
     text: str
     history: int
     thinking: bool = False
+    notes: tuple[str, ...] = ()
+    """Oddities of the request that changed or did not change the prompt, as sentences."""
 
 
 class ChatTemplate(Component):
