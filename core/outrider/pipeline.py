@@ -367,6 +367,7 @@ class Pipeline:
         body: dict[str, Any] = {"messages": list(messages), **request}
         if tools is not None:
             body["tools"] = list(tools)
+        self.reset_statistics()
         answer = self.start_chat(body)
         for delta in answer.deltas():
             if on_delta is not None:
