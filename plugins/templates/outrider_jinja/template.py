@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 from outrider import Assembly, ChatTemplate, ConfigError, ModelInfo, OutriderError, Prompt
-from outrider.chat import AnswerParser
+from outrider.chat import AnswerParser, ChatRequest
 
 if TYPE_CHECKING:
     from outrider_jinja.rendering import JinjaRenderer
@@ -20,6 +20,8 @@ class Config:
 
     file: str | None = None
     """A template file to use instead of the model's own template."""
+    images: bool = False
+    """Let image and video parts through, for models that see."""
 
 
 def read_template(file: str) -> str:
@@ -39,6 +41,7 @@ class JinjaTemplate(ChatTemplate):
 
     def __init__(self, config: Config, assembly: Assembly) -> None:
         super().__init__(config, assembly)
+        self.config: Config = config
         self._renderer: JinjaRenderer | None = None
         self._text = None if config.file is None else read_template(config.file)
 
@@ -59,10 +62,14 @@ class JinjaTemplate(ChatTemplate):
 
     def render(self, request: Mapping[str, Any]) -> Prompt:
         """The prompt of an OpenAI-shaped request body."""
+        chat = self._read(request)
         assert self._renderer is not None
-        return self._renderer.render(self._renderer.read(request))
+        return attrs.evolve(self._renderer.render(chat), notes=chat.notes)
 
     def parser(self, request: Mapping[str, Any], prompt: Prompt) -> AnswerParser:
         """A reader for the answer to a request."""
-        assert self._renderer is not None
-        return AnswerParser.for_request(self._renderer.read(request), thinking=prompt.thinking)
+        return AnswerParser.for_request(self._read(request), thinking=prompt.thinking)
+
+    def _read(self, request: Mapping[str, Any]) -> ChatRequest:
+        assert self._renderer is not None, "unsupported_reason comes first"
+        return self._renderer.read(request, images=self.config.images)

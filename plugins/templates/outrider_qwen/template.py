@@ -29,6 +29,8 @@ class Config:
 
     file: str | None = None
     """A template file to use instead of the model's own template."""
+    images: bool = False
+    """Let image and video parts through, for models that see."""
 
 
 class QwenTemplate(ChatTemplate):
@@ -44,6 +46,7 @@ class QwenTemplate(ChatTemplate):
 
     def __init__(self, config: Config, assembly: Assembly) -> None:
         super().__init__(config, assembly)
+        self.config: Config = config
         self._renderer: Renderer | None = None
         self._text = None if config.file is None else read_template(config.file)
         self.note = ""
@@ -71,13 +74,17 @@ class QwenTemplate(ChatTemplate):
 
     def render(self, request: Mapping[str, Any]) -> Prompt:
         """The prompt of an OpenAI-shaped request body."""
+        chat = self._read(request)
         assert self._renderer is not None
-        return self._renderer.render(self._renderer.read(request))
+        return attrs.evolve(self._renderer.render(chat), notes=chat.notes)
 
     def parser(self, request: Mapping[str, Any], prompt: Prompt) -> AnswerParser:
         """A reader for the answer to a request."""
-        assert self._renderer is not None
-        return AnswerParser.for_request(self._renderer.read(request), thinking=prompt.thinking)
+        return AnswerParser.for_request(self._read(request), thinking=prompt.thinking)
+
+    def _read(self, request: Mapping[str, Any]) -> ChatRequest:
+        assert self._renderer is not None, "unsupported_reason comes first"
+        return self._renderer.read(request, images=self.config.images)
 
     def statistics(self) -> Mapping[str, Any]:
         """How conversations are rendered."""
