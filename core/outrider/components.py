@@ -133,6 +133,19 @@ class Batch(Protocol):
         ...
 
 
+@attrs.frozen
+class Rows:
+    """Where a saved state keeps one row a token: `count` rows of `size` bytes from `offset`.
+
+    Row i belongs to token i, and stays what it is while the sequence grows, so that snapshots of
+    one conversation can share it. A wrong answer costs memory, never correctness.
+    """
+
+    offset: int
+    size: int
+    count: int
+
+
 class Context(Protocol):
     """A model with a memory: the target, or a drafter's own context.
 
@@ -232,6 +245,10 @@ class Context(Protocol):
         """Restore what `save` returned. Raises EngineError if the data do not fit."""
         ...
 
+    def token_rows(self, data: Any) -> Sequence[Rows]:
+        """Where a state that `save` returned keeps one row a token; empty when unknown."""
+        ...
+
 
 @attrs.frozen
 class EnginePlan:
@@ -290,6 +307,10 @@ class Engine(Protocol):
         drafted rows; `causal`: False lets the rows of a block see each other; `hidden`: export
         `nextn` rows; `cache_type`: of K and V, by default the engine's. Raises ModelError.
         """
+        ...
+
+    def clock_ns(self) -> int:
+        """The time that costs are counted in: real, unless the engine simulates its own."""
         ...
 
     def busy_ns(self) -> int:
@@ -552,6 +573,10 @@ class Drafter(Component):
 
     def restore(self, slot: Slot, data: bytes) -> None:
         """Load what `snapshot` returned. Raise OutriderError if it does not fit."""
+
+    def token_rows(self, data: bytes) -> Sequence[Rows]:
+        """Where a state that `snapshot` returned keeps one row a token, to store it only once."""
+        return ()
 
 
 class Verifier(Component):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from outrider.components import Drafter, Engine, StateRollback
-from outrider.errors import EngineError
+from outrider.components import Drafter, Engine, Rows, StateRollback
+from outrider.errors import EngineError, OutriderError
 
 if TYPE_CHECKING:
     from outrider.sequence import Slot
@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 class Snapshot:
     """The state of one slot between steps: all of it, or it is worth nothing.
 
-    `tokens` are in the target's memory; `target` is llama.cpp's serialised sequence state,
+    `tokens` are in the target's memory; `target` is the engine's serialised sequence state,
     `drafter` whatever the pipeline's drafter needs to continue exactly; `fingerprint` names
-    everything both depend on.
+    everything both depend on. `target_rows` and `drafter_rows` say where they keep one row a
+    token: snapshots of one conversation can share those bytes.
     """
 
     tokens: tuple[int, ...]
     target: bytes | bytearray | memoryview
-    drafter: bytes
+    drafter: bytes | bytearray | memoryview
     fingerprint: str
+    target_rows: tuple[Rows, ...] = ()
+    drafter_rows: tuple[Rows, ...] = ()
 
     @property
     def size(self) -> int:
@@ -54,11 +57,14 @@ class States:
 
     def snapshot(self, slot: Slot) -> Snapshot:
         """Save a slot. Only between steps, when its memory ends before the anchor."""
+        target, drafter = self._engine.target.save(slot.id), self._drafter.snapshot(slot)
         return Snapshot(
             tokens=tuple(self.tokens(slot)),
-            target=self._engine.target.save(slot.id),
-            drafter=self._drafter.snapshot(slot),
+            target=target,
+            drafter=drafter,
             fingerprint=self.fingerprint,
+            target_rows=tuple(self._engine.target.token_rows(target)),
+            drafter_rows=tuple(self._drafter.token_rows(drafter)),
         )
 
     def restore(self, slot: Slot, snapshot: Snapshot) -> None:
@@ -74,10 +80,13 @@ class States:
             self._engine.target.load(slot.id, snapshot.target)
             if self._engine.target.length(slot.id) != len(snapshot.tokens):
                 raise EngineError("the snapshot's state and its token list differ in length")
-            self._drafter.restore(slot, snapshot.drafter)
-        except EngineError:
+            self._drafter.restore(slot, bytes(snapshot.drafter))
+        except OutriderError:
             self.clear(slot)
             raise
+        except Exception as error:
+            self.clear(slot)
+            raise EngineError(f"the saved drafter state does not load: {error!r}") from error
         slot.tokens = list(snapshot.tokens)
         slot.loaded(len(snapshot.tokens))
 

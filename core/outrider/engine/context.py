@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider import native
+from outrider.components import Rows
 from outrider.engine import declarations as decl
+from outrider.engine import layout
 from outrider.engine.batch import LlamaBatch
 from outrider.engine.library import ffi, library, recent_messages
 from outrider.errors import EngineError
@@ -296,6 +298,10 @@ class LlamaContext:
             raise EngineError(
                 f"{self._what}: a saved state of {size} bytes does not fit this context{_said()}"
             )
+
+    def token_rows(self, data: Any) -> tuple[Rows, ...]:
+        """Where a state that `save` returned keeps one row a token."""
+        return layout.token_rows(data)
 
     def close(self) -> None:
         """Free the context."""

@@ -15,6 +15,7 @@ from outrider import (
     EngineError,
     ModelInfo,
     Needs,
+    Rows,
     Runtime,
     Sequence,
     Slot,
@@ -134,6 +135,19 @@ class CascadeDrafter(Drafter):
         """All drafters' states, each with its length."""
         parts = [drafter.snapshot(slot) for drafter in self.drafters]
         return b"".join(len(p).to_bytes(8, "little") + p for p in parts)
+
+    def token_rows(self, data: bytes) -> ListOf[Rows]:
+        """The rows of all drafters' states."""
+        found: list[Rows] = []
+        at = 0
+        for drafter in self.drafters:
+            start = at + 8
+            at = start + int.from_bytes(data[at:start], "little")
+            found += [
+                attrs.evolve(rows, offset=start + rows.offset)
+                for rows in drafter.token_rows(data[start:at])
+            ]
+        return found
 
     def restore(self, slot: Slot, data: bytes) -> None:
         """Load what `snapshot` returned."""

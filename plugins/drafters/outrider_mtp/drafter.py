@@ -30,6 +30,7 @@ from outrider import (
     EngineError,
     ModelInfo,
     Needs,
+    Rows,
     Runtime,
     Sampler,
     Sequence,
@@ -262,6 +263,13 @@ class MtpDrafter(Drafter):
         cache = bytes(self._context.save(slot.id)) if state.cached else b""
         rows = state.from_cached()
         return struct.pack("<III", state.cached, len(rows), len(cache)) + rows.tobytes() + cache
+
+    def token_rows(self, data: bytes) -> ListOf[Rows]:
+        """The rows of the head's cache."""
+        _, _, size = struct.unpack_from("<III", data)
+        start = len(data) - size
+        found = self._context.token_rows(data[start:])
+        return [attrs.evolve(rows, offset=start + rows.offset) for rows in found]
 
     def restore(self, slot: Slot, data: bytes) -> None:
         """Load what `snapshot` wrote."""
