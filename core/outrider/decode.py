@@ -17,7 +17,6 @@ accept and commit, with an empty draft.
 from __future__ import annotations
 
 from collections.abc import Sequence as ListOf
-from time import perf_counter_ns
 
 from outrider.components import (
     NO_DRAFT,
@@ -33,7 +32,7 @@ from outrider.components import (
     Step,
     Verifier,
 )
-from outrider.errors import RequestError
+from outrider.errors import PluginError, RequestError
 from outrider.sequence import Finish, FinishReason, Request, Sequence, Slot
 from outrider.states import States
 from outrider.statistics import Statistics
@@ -69,6 +68,7 @@ class Decoder:
         self.slots = [Slot(i) for i in range(max_sequences)]
         self.states = States(engine, drafter, rollback)
         self.statistics = Statistics()
+        self._now = engine.clock_ns
         self._clock = 0
 
     # --- the start of a sequence --------------------------------------------------------------
@@ -79,7 +79,7 @@ class Decoder:
         Raises RequestError for an empty prompt, one that does not fit the context, or when
         every slot is taken.
         """
-        started = perf_counter_ns()
+        started = self._now()
         self._check(request)
         free = [slot for slot in self.slots if slot.owner is None]
         if not free:
@@ -109,7 +109,7 @@ class Decoder:
             raise
         self.statistics.prompt_tokens += len(request.prompt)
         self.statistics.cached_tokens += reuse.length
-        self.statistics.prefill_ns += perf_counter_ns() - started
+        self.statistics.prefill_ns += self._now() - started
         for observer in self.observers:
             observer.started(sequence)
         if sequence.finish is not None:
@@ -160,22 +160,40 @@ class Decoder:
     # --- one step -----------------------------------------------------------------------------
 
     def step(self, sequences: ListOf[Sequence]) -> ListOf[Step]:
-        """One step for every sequence; those that ended have `finish` set afterwards."""
-        statistics = self.statistics
-        t0 = perf_counter_ns()
+        """One step for every sequence; those that ended have `finish` set afterwards.
+
+        When it fails, all of them end with `FinishReason.ERROR` and their slots are emptied:
+        nobody knows how far the memory got.
+        """
+        try:
+            return self._step(sequences)
+        except BaseException:
+            self._give_up(sequences)
+            raise
+
+    def _step(self, sequences: ListOf[Sequence]) -> ListOf[Step]:
+        statistics, now = self.statistics, self._now
+        t0 = now()
         engine0 = self.engine.busy_ns()
         limits = self._limits(sequences)
         drafts = self.drafter.propose(sequences, limits)
-        for sequence in sequences:
+        constrained = False
+        for sequence, draft, limit in zip(sequences, drafts, limits, strict=True):
+            if len(draft.tokens) > limit:
+                raise PluginError(
+                    f"the drafter {draft.source or self.drafter.name!r} proposed "
+                    f"{len(draft.tokens)} tokens; at most {limit} were asked for"
+                )
             if sequence.request.constraint is not None:
-                drafts = self._constrain(sequences, drafts)
-                break
+                constrained = True
+        if constrained:
+            drafts = self._constrain(sequences, drafts)
         self.rollback.before_verify(sequences, drafts)
-        t1 = perf_counter_ns()
+        t1 = now()
         rows = self.verifier.verify(sequences, drafts)
-        t2 = perf_counter_ns()
+        t2 = now()
         answers = self.sampler.accept(sequences, drafts, rows)
-        t3 = perf_counter_ns()
+        t3 = now()
         steps: list[Step] = []
         rejected: list[int] = []
         for sequence, draft, answer, row in zip(sequences, drafts, answers, rows, strict=True):
@@ -186,9 +204,9 @@ class Decoder:
             rejected.append(verified - len(step.tokens))
             statistics.count(step, self.drafter.name)
         self.sampler.commit(sequences, steps)
-        t4 = perf_counter_ns()
+        t4 = now()
         self.drafter.commit(sequences, steps)
-        t5 = perf_counter_ns()
+        t5 = now()
         self.rollback.rewind(sequences, rejected)
         self.draft_length.observe(sequences, steps, (t1 - t0 + t5 - t4) / 1e3, (t2 - t1) / 1e3)
         for observer in self.observers:
@@ -201,35 +219,31 @@ class Decoder:
         statistics.verify_ns += t2 - t1
         statistics.sample_ns += t3 - t2
         statistics.engine_ns += self.engine.busy_ns() - engine0
-        statistics.step_ns += perf_counter_ns() - t0
+        statistics.step_ns += now() - t0
         return steps
 
     def _limits(self, sequences: ListOf[Sequence]) -> list[int]:
         """The chosen draft lengths, cut to what tokens and context still allow."""
         chosen = self.draft_length.choose(sequences)
-        n_ctx, most = self.engine.target.n_ctx, self.max_draft
-        limits: list[int] = []
-        for sequence, k in zip(sequences, chosen, strict=True):
-            room = n_ctx - len(sequence.tokens)
-            wanted = sequence.request.max_tokens
-            if wanted is not None:
-                room = min(room, wanted - sequence.generated - 1)
-            limits.append(max(0, min(k, most, room)))
-        return limits
+        return [
+            max(0, min(k, self._room(sequence)))
+            for sequence, k in zip(sequences, chosen, strict=True)
+        ]
+
+    def _room(self, sequence: Sequence) -> int:
+        """How many drafts may be verified, so that they and one more token still fit."""
+        room = min(self.max_draft, self.engine.target.n_ctx - len(sequence.tokens) - 1)
+        wanted = sequence.request.max_tokens
+        return room if wanted is None else min(room, wanted - sequence.generated - 1)
 
     def _constrain(self, sequences: ListOf[Sequence], drafts: ListOf[Draft]) -> ListOf[Draft]:
         """Cut drafts to their legal prefix, and append what the constraint forces anyway."""
-        n_ctx = self.engine.target.n_ctx
         result: list[Draft] = []
         for sequence, draft in zip(sequences, drafts, strict=True):
             constraint = sequence.request.constraint
             if constraint is not None:
                 draft = draft.cut(constraint.legal_prefix(draft.tokens))
-                room = min(self.max_draft, n_ctx - len(sequence.tokens))
-                wanted = sequence.request.max_tokens
-                if wanted is not None:
-                    room = min(room, wanted - sequence.generated - 1)
-                spare = room - len(draft.tokens)
+                spare = self._room(sequence) - len(draft.tokens)
                 forced = constraint.forced(draft.tokens)[:spare] if spare > 0 else ()
                 if forced:
                     q = None if draft.q is None else [*draft.q, *([None] * len(forced))]
@@ -286,3 +300,12 @@ class Decoder:
         if sequence.finish is None:
             sequence.finish = Finish(FinishReason.CANCELLED, "the request was cancelled")
             self._end(sequence)
+
+    def _give_up(self, sequences: ListOf[Sequence]) -> None:
+        """A step failed half-way: end its sequences and empty their slots."""
+        for sequence in sequences:
+            if sequence.slot.owner is sequence:
+                sequence.finish = Finish(FinishReason.ERROR, "the step failed")
+                sequence.slot.owner = None
+                self.drafter.end(sequence)
+                self.states.clear(sequence.slot)

@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any, Literal
 
 import attrs
@@ -104,6 +105,7 @@ class LlamaEngine(Component):
             file_fingerprint(self.info.path),
             library().build,
             self.target.n_ctx,
+            self.target.n_seq_max,
             self.target.ring_depth,
             c.cache_type_k,
             c.cache_type_v,
@@ -164,6 +166,8 @@ class LlamaEngine(Component):
             "recurrent_state": state,
             "snapshot_ring": state * self.target.ring_depth,
         }
+
+    clock_ns = staticmethod(perf_counter_ns)
 
     def busy_ns(self) -> int:
         """Nanoseconds spent inside the engine's library so far, by all contexts."""
