@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from llama_chain import LlamaChain
 from numpy.typing import NDArray
+from outrider import Pipeline
 from outrider.native import RowSampler, SamplingOptions
 
 N_VOCAB = 8192
@@ -87,6 +90,32 @@ def disagreements(rows: NDArray[np.float32]) -> tuple[list[str], int]:
             else:
                 wrong.append(f"row {i}, {options}: {gap:.2g}, margin {margin:.2g}")
     return wrong, edges
+
+
+def real_rows(pipeline: Pipeline, text: str, count: int) -> NDArray[np.float32]:
+    """What the embedded model says after each of the first tokens of a text."""
+    target, tokens = pipeline.engine.target, pipeline.tokenize(text)[:count]
+    assert len(tokens) == count
+    rows = np.empty((count, target.n_vocab), np.float32)
+    target.clear()
+    for start in range(0, count, 16):
+        target.batch.clear()
+        target.batch.extend(tokens[start : start + 16], start, 0, True)
+        target.decode()
+        for i in range(target.batch.size):
+            rows[start + i] = target.logits(i)
+    target.clear()
+    return rows
+
+
+def test_a_thousand_real_rows_agree_to_one_in_a_million(
+    open_pipeline: Callable[..., Pipeline], root: Path
+) -> None:
+    pipeline = open_pipeline("sampler.use=rejection", "drafter.use=suffix", "draft_length.k=15")
+    text = (root / "models" / "outrider-nano" / "README.md").read_text()
+    wrong, edges = disagreements(real_rows(pipeline, text, 1000))
+    assert wrong == []
+    assert edges <= 10
 
 
 def test_a_thousand_random_rows_agree_to_one_in_a_million() -> None:

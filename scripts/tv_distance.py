@@ -1,0 +1,132 @@
+"""How far sampled text is from the model's distribution, with and without speculation.
+
+For every pipeline and every seed the embedded model continues a prompt; the two tokens after the
+first one, which may come from drafts, are counted. The total-variation distance between a
+pipeline's counts and plain decoding's is printed beside what two plain samples differ by (the
+noise floor: seeds are never shared) and beside a sampler that accepts every draft, which must
+score far above both. With `--seeds 4000` a run takes some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from outrider import Accepted, Draft, Pipeline, Request, hookimpl
+from outrider import Sequence as Seq
+from outrider_rejection import RejectionSampler
+
+PROMPT = "x = x + 1\ny = y + 1\nz ="
+
+DRAFTERS: dict[str, list[str]] = {
+    "suffix": ["drafter.use=suffix", "drafter.min_match=1"],
+    "mtp": ["drafter.use=mtp"],
+    "mtp-sampled": ["drafter.use=mtp", "drafter.sample=true"],
+    "dflash2": ["drafter.use=dflash2"],
+    "dflash2-sampled": ["drafter.use=dflash2", "drafter.sample=true"],
+}
+
+Counts = Counter[tuple[int, ...]]
+
+
+class AcceptEverything(RejectionSampler):
+    """Wrong on purpose: takes every draft without looking."""
+
+    def accept(
+        self, sequences: Sequence[Seq], drafts: Sequence[Draft], rows: Sequence[int]
+    ) -> Sequence[Accepted]:
+        """All drafts, then a proper draw."""
+        last = [row + len(draft.tokens) for row, draft in zip(rows, drafts, strict=True)]
+        answers = super().accept(sequences, [Draft()] * len(sequences), last)
+        return [Accepted(len(d.tokens), a.token) for d, a in zip(drafts, answers, strict=True)]
+
+
+@hookimpl
+def outrider_samplers():
+    """Offer `accept-everything` (this script names itself as a plugin)."""
+    return {"accept-everything": AcceptEverything}
+
+
+def sample(overrides: Iterable[str], seeds: Iterable[int], settings: dict[str, Any]) -> Counts:
+    """Count the second and third token of continuations of the prompt."""
+    counts: Counts = Counter()
+    with Pipeline.load(overrides=["engine.threads=1", *overrides]).open() as pipeline:
+        prompt = pipeline.tokenize(PROMPT)
+        for seed in seeds:
+            request = Request(prompt, sampling={**settings, "seed": seed}, ignore_eog=True)
+            sequence = pipeline.start(request)
+            while sequence.generated < 3:
+                pipeline.step([sequence])
+            pipeline.decoder.abandon(sequence)
+            counts[tuple(sequence.tokens[len(prompt) + 1 : len(prompt) + 3])] += 1
+    return counts
+
+
+def tv_distance(a: Counts, b: Counts) -> float:
+    """Total-variation distance of two empirical distributions."""
+    n, m = a.total(), b.total()
+    return 0.5 * sum(abs(a[x] / n - b[x] / m) for x in {*a, *b})
+
+
+def measure(
+    seeds: int, drafters: Iterable[str], k: int, settings: dict[str, Any], verbose: bool = False
+) -> dict[str, Any]:
+    """Distances to plain decoding; every sample has seeds of its own."""
+
+    def run(i: int, overrides: list[str]) -> Counts:
+        start = time.perf_counter()
+        counts = sample(overrides, range(i * 10_000_000, i * 10_000_000 + seeds), settings)
+        if verbose:
+            took = time.perf_counter() - start
+            print(f"{' '.join(overrides)}: {took:.0f} s", file=sys.stderr)
+        return counts
+
+    rejection, length = "sampler.use=rejection", f"draft_length.k={k}"
+    plain = run(0, [rejection, "drafter.use=none"])
+    floor = tv_distance(plain, run(1, [rejection, "drafter.use=none"]))
+    wrong_plugin = f"plugins=[{json.dumps(str(Path(__file__).resolve()))}]"
+    wrong = run(2, [wrong_plugin, "sampler.use=accept-everything", "drafter.use=mtp", length])
+    pipelines = {
+        name: round(tv_distance(plain, run(3 + i, [rejection, *DRAFTERS[name], length])), 4)
+        for i, name in enumerate(drafters)
+    }
+    return {
+        "noise_floor": round(floor, 4),
+        "wrong": round(tv_distance(plain, wrong), 4),
+        "pipelines": pipelines,
+    }
+
+
+def main() -> int:
+    """Run the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=4000)
+    parser.add_argument("--drafters", nargs="+", choices=list(DRAFTERS), default=list(DRAFTERS))
+    parser.add_argument("--k", type=int, default=3, help="draft length")
+    parser.add_argument("--temperature", type=float, default=0.7)
+    parser.add_argument("--top-k", type=int, default=20)
+    parser.add_argument("--top-p", type=float, default=0.95)
+    parser.add_argument("--min-p", type=float, default=0.0)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    settings = {name: getattr(args, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+    found = measure(args.seeds, args.drafters, args.k, settings, verbose=True)
+    if args.json:
+        print(json.dumps(found))
+        return 0
+    print(f"total-variation distance to plain decoding, {args.seeds} seeds, {settings}")
+    print(f"{'plain (noise floor)':>22}  {found['noise_floor']:.4f}")
+    for name, distance in found["pipelines"].items():
+        print(f"{name:>22}  {distance:.4f}")
+    print(f"{'accepts everything':>22}  {found['wrong']:.4f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

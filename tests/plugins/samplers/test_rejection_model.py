@@ -1,0 +1,208 @@
+"""The `rejection` sampler with the embedded model: seeds, log-probabilities, distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from outrider import Pipeline, Request, Sequence
+from outrider.native import RowSampler, SamplingOptions
+from tv_distance import DRAFTERS, measure
+
+OpenPipeline = Callable[..., Pipeline]
+
+SETTINGS: dict[str, Any] = {"temperature": 0.8, "top_k": 20, "top_p": 0.95}
+PROMPT = "x = x + 1\ny = y + 1\nz ="
+PENALTIES = {"repetition_penalty": 1.1, "presence_penalty": 0.2, "frequency_penalty": 0.2}
+TOKENS = 60
+
+
+@pytest.fixture
+def opened(open_pipeline: OpenPipeline) -> Callable[..., Pipeline]:
+    """Opens a pipeline that samples, with a drafter of `tv_distance.DRAFTERS` or none."""
+
+    def open_(drafter: str = "none", *overrides: str, k: int = 4) -> Pipeline:
+        chosen = DRAFTERS.get(drafter, ["drafter.use=none"])
+        return open_pipeline("sampler.use=rejection", f"draft_length.k={k}", *chosen, *overrides)
+
+    return open_
+
+
+def requested(pipeline: Pipeline, prompt: str = PROMPT, **settings: Any) -> Request:
+    return Request(
+        pipeline.tokenize(prompt),
+        max_tokens=TOKENS,
+        sampling={**SETTINGS, **settings},
+        ignore_eog=True,
+    )
+
+
+def run(pipeline: Pipeline, request: Request) -> Sequence:
+    sequence = pipeline.start(request)
+    while sequence.finish is None:
+        pipeline.step([sequence])
+    return sequence
+
+
+class Rows:
+    """Remembers the row of logits that each position was drawn from."""
+
+    def __init__(self, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.by_position: dict[int, np.ndarray] = {}
+        kernel: RowSampler = pipeline.sampler._kernel
+        sample = kernel.sample
+
+        def remembering(row: np.ndarray, *args: Any, **named: Any) -> int:
+            self.by_position[named["position"]] = row.copy()
+            return sample(row, *args, **named)
+
+        monkeypatch.setattr(kernel, "sample", remembering)
+
+
+def first_difference(a: list[int], b: list[int]) -> int | None:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=True)) if x != y), None)
+
+
+@pytest.mark.parametrize("drafter", ["suffix", "mtp"])
+@pytest.mark.parametrize("extra", [{}, PENALTIES], ids=["plain", "penalties"])
+def test_point_mass_drafts_give_the_tokens_of_plain_decoding(
+    opened: Callable[..., Pipeline],
+    monkeypatch: pytest.MonkeyPatch,
+    drafter: str,
+    extra: dict[str, float],
+) -> None:
+    """Tokens differ only from where llama.cpp computes a row differently in a larger batch."""
+    plain, fast = opened(), opened(drafter)
+    rows = Rows(plain, monkeypatch), Rows(fast, monkeypatch)
+    compared = drafted = 0
+    for seed in range(8):
+        expected = run(plain, requested(plain, seed=seed, **extra)).tokens
+        fast.reset_statistics()
+        found = run(fast, requested(fast, seed=seed, **extra)).tokens
+        drafted += sum(fast.statistics.accepted)
+        at = first_difference(expected, found)
+        compared += len(expected) if at is None else at
+        if at is not None:
+            a, b = (r.by_position[at] for r in rows)
+            assert np.abs(a - b).max() > 0, f"seed {seed}: token {at} differs, its row does not"
+            assert np.abs(a - b).max() < 1.0
+    assert compared > 300
+    assert drafted > 10
+
+
+@pytest.mark.parametrize("drafter", ["none", *DRAFTERS])
+def test_a_seed_reproduces_and_others_differ(opened: Callable[..., Pipeline], drafter: str) -> None:
+    pipeline = opened(drafter)
+    first = run(pipeline, requested(pipeline, seed=1)).tokens
+    assert run(pipeline, requested(pipeline, seed=1)).tokens == first
+    assert run(pipeline, requested(pipeline, seed=2)).tokens != first
+
+
+@pytest.mark.parametrize("drafter", ["none", "suffix", "mtp", "mtp-sampled"])
+def test_a_seed_reproduces_beside_other_sequences(
+    opened: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch, drafter: str
+) -> None:
+    alone, busy = opened(drafter), opened(drafter, "max_sequences=4")
+    expected = run(alone, requested(alone, seed=7)).tokens
+    others = [busy.start(requested(busy, f"def {name}(", seed=i)) for i, name in enumerate("abc")]
+    sequence = busy.start(requested(busy, seed=7))
+    while sequence.finish is None:
+        busy.step([s for s in (*others, sequence) if s.finish is None])
+    at = first_difference(expected, sequence.tokens)
+    assert at is None or at - sequence.prompt_length > TOKENS // 3, at
+
+
+@pytest.mark.parametrize("drafter", ["suffix", "mtp", "mtp-sampled"])
+def test_log_probabilities_equal_those_of_plain_decoding(
+    opened: Callable[..., Pipeline], drafter: str
+) -> None:
+    pipeline = opened(drafter)
+    sequence = run(pipeline, requested(pipeline, seed=3, logprobs=3, temperature=1.2))
+    emitted = sequence.tokens[sequence.prompt_length :]
+    assert [entry.token for entry in sequence.logprobs] == emitted
+    # the same tokens again, fed one at a time to plain decoding
+    plain = opened()
+    target, kernel = plain.engine.target, RowSampler(pipeline.engine.target.n_vocab)
+    target.clear()
+    prompt = sequence.request.prompt
+    gaps = []
+    for i, token in enumerate([*prompt, *emitted[:-1]]):
+        target.batch.clear()
+        target.batch.add(token, i, 0, True)
+        target.decode()
+        if i + 1 >= len(prompt):
+            entry = sequence.logprobs[i + 1 - len(prompt)]
+            again = kernel.log_probs(target.logits(0), entry.token, 3)
+            gaps.append(abs(entry.logprob - again.chosen))
+            assert len(entry.top) == 3
+            assert entry.top[0][1] >= entry.logprob - 1e-6
+    # llama.cpp rounds a few rows differently in larger batches; the rest are the same numbers
+    assert np.median(gaps) <= 1e-3
+    assert max(gaps) < 0.5
+
+
+@pytest.mark.parametrize("drafter", ["none", "mtp"])
+def test_rows_ranked_by_the_device_give_the_same_tokens(
+    opened: Callable[..., Pipeline], drafter: str
+) -> None:
+    whole, ranked = opened(drafter), opened(drafter, "sampler.device_top_k=on")
+    for seed in range(3):
+        expected = run(whole, requested(whole, seed=seed)).tokens
+        assert run(ranked, requested(ranked, seed=seed)).tokens == expected
+    assert set(whole.sampler.statistics()["rows"]) == {"logits"}
+    assert set(ranked.sampler.statistics()["rows"]) == {"device_top_k"}
+    # a request that needs whole rows gets them, and the next one is ranked again
+    before = run(ranked, requested(ranked, seed=9)).tokens
+    seen = run(ranked, requested(ranked, seed=9, logprobs=1))
+    assert seen.tokens == before
+    assert "logits" in ranked.sampler.statistics()["rows"]
+
+
+def test_temperature_zero_is_greedy_decoding(
+    opened: Callable[..., Pipeline], open_pipeline: OpenPipeline
+) -> None:
+    sampled = opened("mtp", "sampler.temperature=0")
+    greedy = open_pipeline("drafter.use=mtp", "draft_length.k=4")
+    prompt = greedy.tokenize(PROMPT)
+    expected = run(greedy, Request(prompt, max_tokens=TOKENS, ignore_eog=True)).tokens
+    found = run(sampled, Request(prompt, max_tokens=TOKENS, ignore_eog=True)).tokens
+    assert found == expected
+    warm = requested(sampled, seed=1)
+    assert run(sampled, warm).tokens != expected
+    assert run(sampled, Request(prompt, max_tokens=TOKENS, ignore_eog=True)).tokens == expected
+
+
+def test_a_banned_token_never_appears_although_drafters_propose_it(
+    opened: Callable[..., Pipeline],
+) -> None:
+    pipeline = opened("mtp")
+    newline = pipeline.tokenize("\n")[0]
+    free = run(pipeline, requested(pipeline, seed=1))
+    assert newline in free.tokens[free.prompt_length :]
+    for seed in range(4):
+        kept = run(pipeline, requested(pipeline, seed=seed, logit_bias={newline: -100.0}))
+        assert newline not in kept.tokens[kept.prompt_length :]
+
+
+def test_sampling_through_drafts_cannot_be_told_from_plain_sampling() -> None:
+    found = measure(400, list(DRAFTERS), 3, {**SETTINGS, "temperature": 0.7})
+    limit = 1.3 * found["noise_floor"] + 0.02
+    assert found["wrong"] > 1.5 * limit, found
+    for name, distance in found["pipelines"].items():
+        assert distance < limit, (name, found)
+
+
+def test_the_distribution_that_drafts_are_drawn_from_is_the_heads(
+    opened: Callable[..., Pipeline],
+) -> None:
+    pipeline = opened("mtp-sampled")
+    sequence = pipeline.start(requested(pipeline, seed=1))
+    draft = pipeline.drafter.propose([sequence], [1])[0]
+    assert draft.q is not None
+    head = pipeline.drafter._context.logits(pipeline.drafter._context.batch.size - 1)
+    options = SamplingOptions(**SETTINGS)
+    ids, probs = RowSampler(len(head)).distribution(head, options)
+    np.testing.assert_array_equal(draft.q[0].ids, ids)
+    np.testing.assert_array_equal(draft.q[0].probs, probs)
