@@ -6,7 +6,7 @@
   components that need not be installed.
 - Contract suites, one for each kind of component (`outrider.testing.contracts`): subclass one
   in a test module and name the component.
-- Fixtures `open_pipeline` and `scripted`, known to pytest once Outrider is installed.
+- Fixtures `scripted_pipeline` and `scripted`, known to pytest once Outrider is installed.
 """
 
 from outrider.testing.harness import (

@@ -14,14 +14,14 @@ import pytest
 if TYPE_CHECKING:
     from outrider.pipeline import Pipeline
 
-OpenPipeline = Callable[..., "Pipeline"]
+OpenScripted = Callable[..., "Pipeline"]
 
 
 @pytest.fixture
-def open_pipeline() -> Iterator[OpenPipeline]:
+def scripted_pipeline() -> Iterator[OpenScripted]:
     """Opens pipelines on the scripted engine and closes them after the test.
 
-    `open_pipeline({"drafter": "mine"}, offers={"drafter": {"mine": MyDrafter}})` takes the keys
+    `scripted_pipeline({"drafter": "mine"}, offers={"drafter": {"mine": MyDrafter}})` takes the keys
     of a pipeline file, and component classes that are not installed; see
     `outrider.testing.make_pipeline`.
     """
@@ -40,6 +40,6 @@ def open_pipeline() -> Iterator[OpenPipeline]:
 
 
 @pytest.fixture
-def scripted(open_pipeline: OpenPipeline) -> Pipeline:
+def scripted(scripted_pipeline: OpenScripted) -> Pipeline:
     """An open pipeline on the scripted engine that decodes plainly."""
-    return open_pipeline()
+    return scripted_pipeline()

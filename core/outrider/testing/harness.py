@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import copy
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from outrider.plugins import KINDS, Registry, Source
 from outrider.sequence import Request
 from outrider.sequence import Sequence as Seq
 from outrider.settings import raise_problems, read_config, registry_for
-from outrider.yamlfile import parse_yaml
+from outrider.yamlfile import Document
 
 SCRIPTED: Mapping[str, Any] = {"model": "scripted", "engine": {"use": "scripted"}}
 """The keys of a pipeline on the scripted engine."""
@@ -58,7 +58,7 @@ def make_pipeline(
     data: dict[str, Any] = {**SCRIPTED, **(keys or {})}
     if isinstance(data["engine"], dict):
         data["engine"] = {**SCRIPTED["engine"], **data["engine"]}
-    document = parse_yaml(json.dumps(data), "(test pipeline)", Path.cwd())
+    document = Document(copy.deepcopy(data), "(test pipeline)", Path.cwd())
     registry = registry_offering(offers) if offers else registry_for(document)
     config = read_config(document, registry)
     raise_problems(document.problems)
