@@ -14,6 +14,7 @@ from outrider.engine import declarations as decl
 from outrider.engine import layout
 from outrider.engine.batch import LlamaBatch
 from outrider.engine.library import ffi, library, recent_messages
+from outrider.engine.ring import RingWrites
 from outrider.errors import EngineError
 
 _NO_LOGIT = float("-inf")
@@ -66,6 +67,8 @@ class LlamaContext:
         n_positions = 4 if rope in (decl.ROPE_MROPE, decl.ROPE_IMROPE) else 1
         self.batch = LlamaBatch(self.n_batch, width=width, tokens=tokens, n_positions=n_positions)
         self._n_positions = n_positions
+        self.ring_writes = RingWrites(self._c, self._ctx)
+        """How many planes of the ring are written; see `outrider.engine.ring`."""
         self._samplers: dict[int, tuple[Any, int]] = {}
         self.on_accelerator = on_accelerator
         self._device_argmax = False
@@ -97,6 +100,10 @@ class LlamaContext:
         return LlamaBatch(self.n_batch, width=width, tokens=False, n_positions=self._n_positions)
 
     def _decode(self, batch: LlamaBatch) -> None:
+        if self.ring_depth:
+            n = batch.size
+            one = self.n_seq_max == 1
+            self.ring_writes.expect(n if one else int(np.bincount(batch.sequences[:n]).max()))
         start = perf_counter_ns()
         code = self._c.llama_decode(self._ctx, batch.struct())
         # every caller reads the results next, so waiting here costs nothing and dates honestly
