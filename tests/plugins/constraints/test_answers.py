@@ -1,0 +1,187 @@
+"""End to end with the embedded model: tools, budgets and schemas, under every drafter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from outrider import Pipeline, RequestError
+from outrider.chat import CallArguments, ContentDelta, ReasoningDelta
+
+from tests.conftest import ROOT, THREADS, OpenPipeline
+
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Current weather of a city.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "city": {"type": "string", "description": "City name"},
+                "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
+            },
+            "required": ["city"],
+            "additionalProperties": False,
+        },
+    },
+}
+STRICT_WEATHER = {"type": "function", "function": {**WEATHER["function"], "strict": True}}
+QUESTION = [{"role": "user", "content": "What is the weather in Paris?"}]
+SHORT = {
+    "type": "object",
+    "properties": {"city": {"enum": ["Paris", "Oslo"]}, "degrees": {"type": "integer"}},
+    "required": ["city", "degrees"],
+    "additionalProperties": False,
+}
+ARITHMETIC = [
+    entry["request"]
+    for entry in yaml.safe_load((ROOT / "scripts" / "prompts" / "reasoning.yaml").read_text())
+]
+DRAFTERS = {
+    "none": ("drafter.use=none",),
+    "suffix": ("drafter.use=suffix", "draft_length.k=5"),
+    "mtp": ("drafter.use=mtp", "draft_length.k=3"),
+    "cascade": (),
+}
+
+
+@pytest.fixture(scope="module", params=DRAFTERS)
+def pipeline(request: pytest.FixtureRequest) -> Iterator[Pipeline]:
+    overrides = [THREADS, *DRAFTERS[request.param]]
+    with Pipeline.load(overrides=overrides).open() as opened:
+        yield opened
+
+
+def test_a_tool_question_is_called_answered_and_told(pipeline: Pipeline) -> None:
+    call = pipeline.chat(QUESTION, tools=[WEATHER], max_tokens=256)
+    assert call.finish_reason == "tool_calls"
+    assert call.message.violations == ()
+    (made,) = call.message.tool_calls
+    assert made.name == "get_weather"
+    assert "Paris" in made.values()["city"]
+    result = {
+        "role": "tool",
+        "tool_call_id": made.id,
+        "content": '{"temperature": 18, "condition": "cloudy"}',
+    }
+    told = pipeline.chat(
+        [*QUESTION, call.message.to_openai(), result], tools=[WEATHER], max_tokens=256
+    )
+    assert told.finish_reason == "stop"
+    assert told.message.tool_calls == ()
+    assert "18" in told.content
+
+
+def test_deltas_put_together_are_the_message(pipeline: Pipeline) -> None:
+    deltas: list[Any] = []
+    answer = pipeline.chat(QUESTION, tools=[WEATHER], max_tokens=256, on_delta=deltas.append)
+    said = dict.fromkeys((ReasoningDelta, ContentDelta, CallArguments), "")
+    for delta in deltas:
+        if type(delta) in said:
+            said[type(delta)] += delta.text
+    assert said[ReasoningDelta] == answer.reasoning_content
+    assert said[ContentDelta] == answer.content
+    assert said[CallArguments] == answer.message.tool_calls[0].arguments
+    assert len([d for d in deltas if isinstance(d, ReasoningDelta)]) > 1
+
+
+@pytest.mark.parametrize("choice", ["required", {"function": {"name": "get_weather"}}])
+def test_a_demanded_call_comes_whatever_was_said(pipeline: Pipeline, choice: Any) -> None:
+    hello = [{"role": "user", "content": "Hello!"}]
+    answer = pipeline.chat(
+        hello,
+        tools=[STRICT_WEATHER],
+        tool_choice=choice,
+        parallel_tool_calls=False,
+        max_tokens=200,
+        reasoning={"budget": 40, "min_answer_tokens": 120},
+    )
+    assert answer.finish_reason == "tool_calls"
+    assert answer.message.violations == ()
+
+
+def test_a_response_format_is_kept_behind_the_thinking(pipeline: Pipeline) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "w", "schema": SHORT, "strict": True}}
+    for text in ("Paris, 21 degrees. Give me JSON.", "Write a story about Oslo.", "Hello!"):
+        answer = pipeline.chat(
+            [{"role": "user", "content": text}],
+            response_format=form,
+            max_tokens=200,
+            reasoning={"budget": 60, "min_answer_tokens": 100},
+        )
+        jsonschema.validate(json.loads(answer.content), SHORT)
+
+
+@pytest.mark.parametrize("index", range(len(ARITHMETIC)))
+def test_a_budget_of_16_leaves_an_answer(pipeline: Pipeline, index: int) -> None:
+    request = {**ARITHMETIC[index], "max_tokens": 200}
+    free = pipeline.chat(**request)
+    held = pipeline.chat(**request, reasoning={"budget": 16})
+    closing = len(pipeline.tokenize("\n</think>"))
+    assert free.usage.reasoning_tokens > 16 + closing, "nothing to cut"
+    assert held.usage.reasoning_tokens == 16 + closing
+    assert held.content.strip()
+    assert held.finish_reason == "stop"
+    assert free.reasoning_content.startswith(held.reasoning_content)
+
+
+def test_a_budget_of_nothing_skips_the_thinking(pipeline: Pipeline) -> None:
+    answer = pipeline.chat(**ARITHMETIC[0], max_tokens=100, reasoning={"budget": 0})
+    assert answer.reasoning_content == ""
+    assert answer.content.strip()
+
+
+def test_the_answer_fits_below_max_tokens(pipeline: Pipeline) -> None:
+    answer = pipeline.chat(
+        **ARITHMETIC[3], max_tokens=48, reasoning={"budget": 1000, "min_answer_tokens": 24}
+    )
+    assert answer.content.strip()
+    assert answer.usage.completion_tokens <= 48
+    assert answer.usage.completion_tokens - answer.usage.reasoning_tokens >= 20
+
+
+def test_usage_counts_what_was_delivered(pipeline: Pipeline) -> None:
+    for limit in range(1, 21):
+        usage = pipeline.chat(**ARITHMETIC[0], max_tokens=limit).usage
+        assert usage.reasoning_tokens <= usage.completion_tokens <= limit
+
+
+def test_the_constrained_text_does_not_depend_on_the_drafter(open_pipeline: OpenPipeline) -> None:
+    form = {"type": "json_object", "schema": SHORT}
+    requests: list[dict[str, Any]] = [
+        {**ARITHMETIC[1], "reasoning": {"budget": 16}},
+        {"messages": QUESTION, "response_format": form, "reasoning": {"budget": 30}},
+        {"messages": QUESTION, "tools": [STRICT_WEATHER], "tool_choice": "required"},
+    ]
+    texts: set[tuple[str, ...]] = set()
+    for sampler in ("greedy", "rejection"):
+        texts.clear()
+        extra = () if sampler == "greedy" else ("sampler.temperature=0.7", "sampler.seed=3")
+        for overrides in DRAFTERS.values():
+            pipeline = open_pipeline(f"sampler.use={sampler}", *extra, *overrides)
+            answers = [pipeline.chat(**r, max_tokens=200) for r in requests]
+            texts.add(tuple(a.reasoning_content + "|" + a.content for a in answers))
+        assert len(texts) == 1, (sampler, texts)
+
+
+def test_forced_tokens_cost_no_target_call(open_pipeline: OpenPipeline) -> None:
+    """A drafter that never proposes, in a pipeline that could verify eight drafts a step."""
+    pipeline = open_pipeline("drafter.use=suffix", "drafter.min_match=64", "draft_length.k=8")
+    pipeline.chat(**ARITHMETIC[0], max_tokens=64, reasoning={"budget": 16})
+    closing = len(pipeline.tokenize("\n</think>\n\n"))
+    statistics = pipeline.statistics
+    assert statistics.drafters["constraint"].accepted == closing
+    assert statistics.drafters["constraint"].proposed == closing
+    assert statistics.emitted == statistics.steps + closing
+
+
+def test_what_cannot_be_served_is_refused_before_anything_is_decoded(plain: Pipeline) -> None:
+    for wrong in ({"max_tokens": 0}, {"stop": 7}, {"reasoning": {"budget": -1}}):
+        with pytest.raises(RequestError):
+            plain.chat(QUESTION, **wrong)
+    assert plain.chat(QUESTION, max_tokens=4).finish_reason == "length"
