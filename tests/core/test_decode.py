@@ -242,7 +242,7 @@ def test_abandoning_between_steps_frees_the_slot(scripted_pipeline):
     assert emitted(whole) == expected(pipeline, request)[0]
 
 
-# --- where a sequence ends -------------------------------------------------------------------------
+# --- where a sequence ends ---
 
 
 @pytest.mark.parametrize("max_tokens", range(1, 16))
@@ -323,7 +323,7 @@ def test_nothing_is_emitted_after_a_stop_string(scripted_pipeline):
     assert result.text == " a rider "
 
 
-# --- bad requests, bad components ------------------------------------------------------------------
+# --- bad requests, bad components ---
 
 
 def test_an_empty_prompt_is_refused(scripted):
@@ -406,7 +406,7 @@ def test_a_prefill_that_fails_leaves_a_clean_slot(scripted_pipeline):
     assert emitted(decode_all(pipeline, [request])[0]) == expected(pipeline, request)[0]
 
 
-# --- broken parts show ------------------------------------------------------------------------------
+# --- broken parts show ---
 
 
 def test_a_sampler_that_accepts_unchecked_drafts_shows(scripted_pipeline):
