@@ -105,7 +105,7 @@ class ChatRequest:
         for key in ("messages", "tools"):
             if key in variables:
                 notes.append(f"chat_template_kwargs replaces `{key}`")
-        if generation_prompt:
+        if generation_prompt or continuation is not None:
             variables.pop("add_generation_prompt", None)
         return cls(
             messages=tuple(variables.pop("messages", messages) or ()),
