@@ -1,0 +1,1 @@
+"""What the benchmark scripts share: engines to measure, prompts, statistics, reports."""

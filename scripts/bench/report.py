@@ -1,0 +1,156 @@
+"""Tables and plots from a benchmark's raw JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from bench.measure import rate
+from bench.statistics import geometric_mean
+
+
+@attrs.frozen
+class Row:
+    """One engine in one sampling mode."""
+
+    label: str
+    families: Mapping[str, float]
+    """Tokens a second by family."""
+    mean: float
+    """Mean over the families of tokens a second."""
+    ratio: float | None
+    """Geometric mean over the families of the ratio to the engine that is compared with."""
+    accepted: float | None
+    """Accepted share of the drafted tokens."""
+    length: float | None
+    """Mean draft length verified, over all steps; None for engines that do not tell."""
+
+
+def family_rates(by_prompt: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, float]:
+    """Tokens a second by family: the tokens of all its prompts over the time of median runs."""
+    tokens: dict[str, float] = {}
+    seconds: dict[str, float] = {}
+    for name, entries in by_prompt.items():
+        median = rate(entries)
+        if not entries or median == 0:
+            continue
+        family = name.split("/")[0]
+        count = sum(e["count"] - 1 for e in entries) / len(entries)
+        tokens[family] = tokens.get(family, 0.0) + count
+        seconds[family] = seconds.get(family, 0.0) + count / median
+    return {family: tokens[family] / seconds[family] for family in tokens}
+
+
+def rows(record: Mapping[str, Any], sampling: str, baseline: str | None) -> list[Row]:
+    """One row an engine; ratios to `baseline`, an engine's label."""
+    by_engine = record["runs"][sampling]
+    base = family_rates(by_engine[baseline]) if baseline in by_engine else None
+    found: list[Row] = []
+    for label, by_prompt in by_engine.items():
+        rates = family_rates(by_prompt)
+        if not rates:
+            continue
+        entries = [e for runs in by_prompt.values() for e in runs]
+        proposed = sum(e.get("proposed", 0) for e in entries)
+        accepted = sum(e.get("accepted", 0) for e in entries)
+        steps = sum(e.get("steps", 0) for e in entries)
+        ratio = geometric_mean(rates[f] / base[f] for f in rates if f in base) if base else None
+        found.append(
+            Row(
+                label,
+                rates,
+                sum(rates.values()) / len(rates),
+                ratio,
+                accepted / proposed if proposed else None,
+                proposed / steps if steps else None,
+            )
+        )
+    return found
+
+
+def baseline_of(record: Mapping[str, Any]) -> str | None:
+    """Label of llama-server without speculation, else the first engine."""
+    by_engine = next(iter(record["runs"].values()), {})
+    return (
+        "llama-server plain" if "llama-server plain" in by_engine else next(iter(by_engine), None)
+    )
+
+
+def markdown(record: Mapping[str, Any]) -> str:
+    """A table for each sampling mode, and a sentence about divergences."""
+    baseline = baseline_of(record)
+    parts: list[str] = []
+    for sampling in record["runs"]:
+        table = rows(record, sampling, baseline)
+        families = list(table[0].families) if table else []
+        head = [sampling, *families, "mean", f"ratio to {baseline}", "accepted", "drafted a step"]
+        lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+        for row in table:
+            lines.append(
+                _line(
+                    [
+                        row.label,
+                        *(f"{row.families[f]:.0f}" for f in families),
+                        f"{row.mean:.0f}",
+                        "" if row.ratio is None else f"{row.ratio:.2f}",
+                        "" if row.accepted is None else f"{row.accepted:.0%}",
+                        "" if row.length is None else f"{row.length:.1f}",
+                    ]
+                )
+            )
+        parts.append("\n".join(lines))
+    parts.append(divergence_sentence(record))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def divergence_sentence(record: Mapping[str, Any]) -> str:
+    """How often greedy tokens were those of plain decoding, and how near the ties were."""
+    by_engine = record["runs"].get("greedy")
+    if not by_engine:
+        return ""
+    compared = sum(
+        1
+        for by_prompt in by_engine.values()
+        for entries in by_prompt.values()
+        if entries and ("tokens" in entries[0] or "same_as_reference" in entries[0])
+    )
+    found = record["divergences"]
+    if not found:
+        return f"All {compared} greedy token lists that were compared are the same."
+    gaps = [abs(d["gap"]) for d in found if d["gap"] is not None]
+    text = f"Of {compared} greedy token lists, {len(found)} differ from plain decoding somewhere"
+    if gaps:
+        text += f"; the largest logit gap at a first difference is {max(gaps):.3f}"
+    return text + "."
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def plot(record: Mapping[str, Any], path: Path) -> None:
+    """Bars of tokens a second by family and engine, one picture a sampling mode."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    modes = list(record["runs"])
+    figure, axes = plt.subplots(len(modes), 1, figsize=(11, 4.2 * len(modes)), squeeze=False)
+    for axis, sampling in zip(axes[:, 0], modes, strict=True):
+        table = rows(record, sampling, baseline_of(record))
+        families = list(table[0].families)
+        width = 0.8 / len(table)
+        for i, row in enumerate(table):
+            places = [f + (i - len(table) / 2) * width for f in range(len(families))]
+            axis.bar(places, [row.families[f] for f in families], width, label=row.label)
+        axis.set_xticks(range(len(families)), families)
+        axis.set_ylabel("tokens/s")
+        axis.set_title(sampling)
+        axis.legend(fontsize="x-small", ncols=3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
