@@ -57,7 +57,7 @@ def render(
         click.echo(f"template {chosen.name}: {rendering}".rstrip(": "), err=True)
         for note in prompt.notes:
             click.echo(f"note: {note}", err=True)
-    click.get_binary_stream("stdout").write(prompt.text.encode())
+    click.echo(prompt.text.encode(), nl=False)
 
 
 @template.command()
