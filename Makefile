@@ -23,5 +23,11 @@ check: $(VENV)/.ready
 $(VENV)/.ready: pyproject.toml setup.py scripts/bootstrap.py $(NATIVE)
 	$(PYTHON) scripts/bootstrap.py $(VENV)
 
+# Published runs: make bench OUT=configs/benchmarks/DATE/embedded-cpu.json, then scripts/readme_table.py
+OUT ?= build/bench/embedded-cpu.json
+bench: $(VENV)/.ready
+	$(BIN)/python scripts/build_llama_server.py llama-server
+	$(BIN)/python scripts/ab_bench.py --llama-server llama-server/bin/llama-server --sampled --resume --out $(OUT)
+
 clean:
 	rm -rf $(VENV) build core/*.egg-info
