@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from outrider.engine.library import ffi
 from outrider.errors import EngineError
 
-
 _SMALL = 32
 
 

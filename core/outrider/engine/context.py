@@ -19,7 +19,7 @@ from outrider.errors import EngineError
 
 _NO_LOGIT = float("-inf")
 _DECODE_FAILURES = {
-    1: "there is no room for the batch in the memory; lower the prompt, `context`, or `max_sequences`",
+    1: "there is no room for the batch; shorten the prompt or raise engine.context",
     2: "decoding was aborted",
     -1: "the batch is not valid (positions that do not follow, too many outputs)",
     -2: "the compute buffers could not be allocated; lower `ubatch` or `context`",
@@ -59,6 +59,8 @@ class LlamaContext:
         self.n_batch: int = self._c.llama_n_batch(self._ctx)
         self.n_ubatch: int = self._c.llama_n_ubatch(self._ctx)
         self.n_seq_max: int = self._c.llama_n_seq_max(self._ctx)
+        self._ranks = self.n_seq_max == 1
+        """Whether candidates ranked on the device can be trusted; see `_attach`."""
         self.ring_depth: int = self._c.llama_n_rs_seq(self._ctx)
         self.n_embd: int = self._c.llama_model_n_embd_out(model)
         self.n_embd_inp: int = self._c.llama_model_n_embd(model)
@@ -126,15 +128,22 @@ class LlamaContext:
             return native.argmax(self.logits(row))
         start = perf_counter_ns()
         c, ctx = self._c, self._ctx
-        if c.llama_get_sampled_candidates_count_ith(ctx, row) == 1:
+        if self._ranks and c.llama_get_sampled_candidates_count_ith(ctx, row) == 1:
             token = c.llama_get_sampled_candidates_ith(ctx, row)[0]
             logit = c.llama_get_sampled_logits_ith(ctx, row)[0]
             self.engine_ns += perf_counter_ns() - start
             if not logit > _NO_LOGIT:
                 native.argmax(np.array([logit], np.float32))  # names what is wrong
             return token
-        ids, logits = self.top_k(row)
-        best = native.argmax(logits)
+        token = c.llama_get_sampled_token_ith(ctx, row)
+        self.engine_ns += perf_counter_ns() - start
+        if token >= 0:
+            logits = c.llama_get_logits_ith(ctx, row)
+            if not logits[token] > _NO_LOGIT:
+                native.argmax(np.array([logits[token]], np.float32))
+            return token
+        ids, ranked = self.top_k(row)
+        best = native.argmax(ranked)
         return best if ids is None else int(ids[best])
 
     def top_k(self, row: int) -> tuple[NDArray[np.int32] | None, NDArray[np.float32]]:
@@ -214,7 +223,10 @@ class LlamaContext:
 
     def need_top_k(self, sequence: int, k: int) -> None:
         """Rank a sequence's rows on the device, where that can be done."""
-        self._attach(sequence, k)
+        if self._ranks:
+            self._attach(sequence, k)
+        else:
+            self._detach(sequence)
 
     def detach_samplers(self) -> None:
         """Real logits for every sequence from now on."""
@@ -226,7 +238,10 @@ class LlamaContext:
         """Attach a chain that leaves the best token (`top_k` 0) or several, with their logits.
 
         Temperature 0 is an argmax that keeps one candidate and its logit. (`greedy` would name
-        the token and hand out the whole row besides: `build_sampling` in llama-graph.cpp.)
+        the token and hand out the whole row besides: `build_sampling` in llama-graph.cpp.) In
+        contexts of several sequences, though, llama.cpp hands out wrong candidates for some
+        shapes of joint batches (two sequences of 5 and 4 rows: the first row gets the second
+        row's candidate), while the token that `greedy` names is right: there it is `greedy`.
         """
         attached = self._samplers.get(sequence)
         if attached is not None and attached[1] == top_k:
@@ -234,9 +249,13 @@ class LlamaContext:
         self._detach(sequence)
         c = self._c
         chain = c.llama_sampler_chain_init(c.llama_sampler_chain_default_params())
-        c.llama_sampler_chain_add(
-            chain, c.llama_sampler_init_top_k(top_k) if top_k else c.llama_sampler_init_temp(0.0)
-        )
+        if top_k:
+            sampler = c.llama_sampler_init_top_k(top_k)
+        elif self._ranks:
+            sampler = c.llama_sampler_init_temp(0.0)
+        else:
+            sampler = c.llama_sampler_init_greedy()
+        c.llama_sampler_chain_add(chain, sampler)
         if not c.llama_set_sampler(self._ctx, sequence, chain):
             c.llama_sampler_free(chain)
             return False
