@@ -14,6 +14,7 @@ from outrider.components import (
     Constraint,
     ConstraintFactory,
     Context,
+    Decision,
     Distribution,
     Draft,
     Drafter,
@@ -38,6 +39,7 @@ from outrider.components import (
     Vocabulary,
 )
 from outrider.config import ByteSize
+from outrider.decode import Decoder
 from outrider.engine.fingerprint import file_fingerprint
 from outrider.errors import (
     ConfigError,
@@ -69,6 +71,8 @@ __all__ = [
     "Constraint",
     "ConstraintFactory",
     "Context",
+    "Decision",
+    "Decoder",
     "Distribution",
     "Draft",
     "DraftLength",

@@ -28,6 +28,7 @@ from outrider.errors import PluginError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from outrider.pipeline import Pipeline
     from outrider.sequence import Request, Slot
     from outrider.sequence import Sequence as Seq
     from outrider.states import Snapshot, States
@@ -286,6 +287,14 @@ class Engine(Protocol):
         """Changes with anything that makes saved states incomparable: model, build, parameters."""
         ...
 
+    @property
+    def cost_key(self) -> str:
+        """Changes with anything that changes what a decode costs: model, build, devices, options.
+
+        Not with the depth of the snapshot ring.
+        """
+        ...
+
     def open_mtp(self, *, n_batch: int) -> Context:
         """A context on the target's own multi-token-prediction head."""
         ...
@@ -419,6 +428,12 @@ class Component:
     def open(self, runtime: Runtime) -> None:
         """Get ready: contexts, buffers. The engine is loaded."""
 
+    def ready(self, pipeline: Pipeline) -> None:
+        """All components are open and the pipeline can decode; no request has come yet.
+
+        What decodes here must leave every slot empty.
+        """
+
     def close(self) -> None:
         """Release what `open` took."""
 
@@ -460,12 +475,15 @@ class Draft:
 
     `q[i]` is the distribution that `tokens[i]` was really drawn from, None where the token was
     chosen deterministically (a point mass); `q` itself None means that everywhere. `source`
-    names the drafter for the statistics; empty means "the pipeline's drafter".
+    names the drafter for the statistics; empty means "the pipeline's drafter". `evidence` grades
+    the drafter's own reason for this draft, where it has one (the suffix drafter: how long the
+    repeated context is); acceptance is learnt apart for each grade.
     """
 
     tokens: Sequence[int] = ()
     q: Sequence[Distribution | None] | None = None
     source: str = ""
+    evidence: int = 0
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -474,7 +492,8 @@ class Draft:
         """The first `length` tokens of this draft."""
         if length >= len(self.tokens):
             return self
-        return Draft(self.tokens[:length], None if self.q is None else self.q[:length], self.source)
+        q = None if self.q is None else self.q[:length]
+        return Draft(self.tokens[:length], q, self.source, self.evidence)
 
 
 NO_DRAFT = Draft()
@@ -523,6 +542,10 @@ class Drafter(Component):
     needs: Needs = Needs()
     max_draft: int | None = None
     """Most tokens it can propose in one step; None: no bound of its own."""
+    cheap: bool = False
+    """Proposing costs next to nothing, so a proposal may be asked for and dropped."""
+    parts: Sequence[Drafter] = ()
+    """The drafters this one is made of; it must ask `DraftLength.decide` which of them drafts."""
 
     def begin(self, sequence: Seq) -> None:
         """A request starts on `sequence.slot`; `slot.length` tokens of it are in memory."""
@@ -680,6 +703,17 @@ class StateRollback(Component):
         raise NotImplementedError
 
 
+@attrs.frozen
+class Decision:
+    """How many of a drafter's tokens are worth verifying now, and what that is expected to bring.
+
+    `rate`: expected tokens per µs of such a step. Only comparisons of rates mean anything.
+    """
+
+    length: int
+    rate: float
+
+
 class DraftLength(Component):
     """Chooses how many tokens to draft."""
 
@@ -694,10 +728,17 @@ class DraftLength(Component):
         """The draft length of each sequence for this step; 0 means plain decoding."""
         raise NotImplementedError
 
+    def decide(self, sequence: Seq, drafter: str, limit: int, evidence: int = 0) -> Decision | None:
+        """For a drafter made of others: the best use of one of them in this step.
+
+        At most `limit` tokens. None: this policy does not compare drafters.
+        """
+        return None
+
     def observe(
-        self, sequences: Sequence[Seq], steps: Sequence[Step], draft_us: float, verify_us: float
+        self, sequences: Sequence[Seq], steps: Sequence[Step], draft_us: float, rest_us: float
     ) -> None:
-        """What the step cost and brought."""
+        """What the step brought, and its cost: drafting, and all the rest (µs)."""
 
 
 # --- around the step ----------------------------------------------------------------------------

@@ -208,7 +208,9 @@ class Decoder:
         self.drafter.commit(sequences, steps)
         t5 = now()
         self.rollback.rewind(sequences, rejected)
-        self.draft_length.observe(sequences, steps, (t1 - t0 + t5 - t4) / 1e3, (t2 - t1) / 1e3)
+        drafting = t1 - t0 + t5 - t4
+        rest = now() - t0 - drafting
+        self.draft_length.observe(sequences, steps, drafting / 1e3, rest / 1e3)
         for observer in self.observers:
             observer.step(sequences, steps)
         for sequence in sequences:
@@ -248,7 +250,7 @@ class Decoder:
                 if forced:
                     q = None if draft.q is None else [*draft.q, *([None] * len(forced))]
                     source = draft.source if draft.tokens else "constraint"
-                    draft = Draft([*draft.tokens, *forced], q, source)
+                    draft = Draft([*draft.tokens, *forced], q, source, draft.evidence)
             result.append(draft)
         return result
 

@@ -246,6 +246,8 @@ class Pipeline:
             max_draft=self.max_draft,
             max_sequences=self.config.max_sequences,
         )
+        for _, component in self._components():
+            component.ready(self)
         return self
 
     def _usable_rollback(self) -> StateRollback:

@@ -117,6 +117,20 @@ class LlamaEngine(Component):
         )
         return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
+    @property
+    def cost_key(self) -> str:
+        """Digest of model file, build, devices and all options of the engine."""
+        lib = library()
+        parts = (
+            file_fingerprint(self.info.path),
+            lib.build,
+            lib.devices(),
+            self.config,
+            self.config.threads or available_cores(),
+            self._plan.max_sequences,
+        )
+        return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
     def open_mtp(self, *, n_batch: int) -> LlamaContext:
         """A context on the target's own MTP head; its batches carry a token and a hidden row."""
         if not self.info.n_layer_nextn:

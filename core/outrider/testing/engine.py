@@ -144,6 +144,11 @@ class ScriptedEngine(Component):
         """The options, all of which shape saved states."""
         return repr(self.config)
 
+    @property
+    def cost_key(self) -> str:
+        """All options: the costs are among them."""
+        return repr(self.config)
+
     def open_mtp(self, *, n_batch: int) -> HeadContext:
         """A context on the toy's multi-token-prediction head."""
         config = self.config

@@ -8,6 +8,9 @@ from outrider import NO_DRAFT, Assembly, Draft, Drafter, Runtime, Sequence, Slot
 
 from outrider_suffix.automaton import SuffixAutomaton
 
+_LONG_ENOUGH = 6
+"""Matches of 32 tokens or more are told apart no further."""
+
 
 @attrs.frozen
 class SuffixConfig:
@@ -31,6 +34,7 @@ class SuffixDrafter(Drafter):
     """
 
     Config = SuffixConfig
+    cheap = True
 
     def __init__(self, config: SuffixConfig, assembly: Assembly) -> None:
         super().__init__(config, assembly)
@@ -59,11 +63,17 @@ class SuffixDrafter(Drafter):
         tokens = self._automata[sequence.id].continuation(
             min(limit, config.max_draft), config.min_share
         )
-        return Draft(tokens, source=self.name) if tokens else NO_DRAFT
+        if not tokens:
+            return NO_DRAFT
+        return Draft(tokens, source=self.name, evidence=self._grade(sequence))
 
     def match_length(self, sequence: Sequence) -> int:
         """Length of the context that occurred before, for those who weigh proposals."""
         return self._automata[sequence.id].match_length
+
+    def _grade(self, sequence: Sequence) -> int:
+        """Matches of about the same length are about as good."""
+        return min(self.match_length(sequence).bit_length(), _LONG_ENOUGH)
 
     def clear(self, slot: Slot) -> None:
         """Forget the slot's conversation."""
