@@ -25,6 +25,13 @@ def _output(*command: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None  # the library came from OUTRIDER_LIBLLAMA
+
+
 def commit() -> dict[str, Any]:
     """The commit that was measured, and whether files under version control had changed."""
     changed = _output("git", "status", "--porcelain", "--untracked-files=no", "core", "plugins")
@@ -72,6 +79,6 @@ def describe() -> dict[str, Any]:
         "processor": processor(),
         "accelerators": accelerators(),
         "python": platform.python_version(),
-        "llama_cpp_python": importlib.metadata.version("llama-cpp-python"),
+        "llama_cpp_python": _version("llama-cpp-python"),
         "system": platform.system(),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -87,8 +88,13 @@ def compact(value: Any, depth: int = 0) -> str:
     return "[\n" + ",\n".join(pad + compact(v, depth + 1) for v in value) + "\n" + " " * depth + "]"
 
 
-def entry(generation: Generation, seed: int) -> dict[str, Any]:
-    """One run as it is recorded."""
+def digest(tokens: Sequence[int]) -> str:
+    """A short name of a token list."""
+    return hashlib.blake2b(json.dumps(list(tokens)).encode(), digest_size=8).hexdigest()
+
+
+def entry(generation: Generation, seed: int, greedy: bool) -> dict[str, Any]:
+    """One run as it is recorded; of sampled tokens, which the seed brings back, only a digest."""
     body: dict[str, Any] = {
         "seed": seed,
         "count": generation.count,
@@ -100,7 +106,8 @@ def entry(generation: Generation, seed: int) -> dict[str, Any]:
     if generation.proposed:
         body |= {"proposed": generation.proposed, "accepted": generation.accepted}
     if generation.tokens is not None:
-        body["tokens"] = list(generation.tokens)
+        tokens = list(generation.tokens)
+        body |= {"tokens": tokens} if greedy else {"tokens_blake2b": digest(tokens)}
     else:
         body["text"] = generation.text
     return {**body, **generation.details}
@@ -150,7 +157,7 @@ def run(
                 for engine, entries in order if (turn + number) % 2 == 0 else reversed(order):
                     if len(entries) <= turn:
                         generation = engine.generate(prompt, max_tokens, sampling, turn + 1)
-                        entries.append(entry(generation, turn + 1))
+                        entries.append(entry(generation, turn + 1, sampling.temperature == 0))
                 record.save()
                 rates = ", ".join(
                     f"{e.label} {_rate(entries[turn]):.0f}"

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from bench.measure import rate
-from bench.statistics import geometric_mean
+from bench.statistics import geometric_mean, spread
 
 
 @attrs.frozen
@@ -23,6 +23,8 @@ class Row:
     """Mean over the families of tokens a second."""
     ratio: float | None
     """Geometric mean over the families of the ratio to the engine that is compared with."""
+    processor_ms: float | None
+    """Processor time a token, prefill included, mean over the families; None when not measured."""
     accepted: float | None
     """Accepted share of the drafted tokens."""
     length: float | None
@@ -64,11 +66,23 @@ def rows(record: Mapping[str, Any], sampling: str, baseline: str | None) -> list
                 rates,
                 sum(rates.values()) / len(rates),
                 ratio,
+                _processor_ms(by_prompt),
                 accepted / proposed if proposed else None,
-                proposed / steps if steps else None,
+                proposed / steps if steps and proposed else None,
             )
         )
     return found
+
+
+def _processor_ms(by_prompt: Mapping[str, Sequence[dict[str, Any]]]) -> float | None:
+    families: dict[str, list[float]] = {}
+    for name, entries in by_prompt.items():
+        if not entries or any("cpu_ms" not in e for e in entries):
+            return None
+        cost = spread(e["cpu_ms"] / e["count"] for e in entries).median
+        families.setdefault(name.split("/")[0], []).append(cost)
+    means = [sum(costs) / len(costs) for costs in families.values()]
+    return sum(means) / len(means) if means else None
 
 
 def baseline_of(record: Mapping[str, Any]) -> str | None:
@@ -86,7 +100,8 @@ def markdown(record: Mapping[str, Any]) -> str:
     for sampling in record["runs"]:
         table = rows(record, sampling, baseline)
         families = list(table[0].families) if table else []
-        head = [sampling, *families, "mean", f"ratio to {baseline}", "accepted", "drafted a step"]
+        head = [sampling, *families, "mean", f"ratio to {baseline}", "CPU ms a token"]
+        head += ["accepted", "drafted a step"]
         lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
         for row in table:
             lines.append(
@@ -96,6 +111,7 @@ def markdown(record: Mapping[str, Any]) -> str:
                         *(f"{row.families[f]:.0f}" for f in families),
                         f"{row.mean:.0f}",
                         "" if row.ratio is None else f"{row.ratio:.2f}",
+                        "" if row.processor_ms is None else f"{row.processor_ms:.2f}",
                         "" if row.accepted is None else f"{row.accepted:.0%}",
                         "" if row.length is None else f"{row.length:.1f}",
                     ]
@@ -104,6 +120,26 @@ def markdown(record: Mapping[str, Any]) -> str:
         parts.append("\n".join(lines))
     parts.append(divergence_sentence(record))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def pairs(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """One line for each comparison of an outrider pipeline with one mode of llama-server."""
+    head = ["comparison", "sampling", "outrider", "llama-server", "ratio", "accepted"]
+    lines = [_line(head), _line(["---", "---", "---:", "---:", "---:", "---:"])]
+    for record in records.values():
+        for sampling in record["runs"]:
+            table = rows(record, sampling, None)
+            ours = [row for row in table if row.label.startswith("outrider ")]
+            theirs = [row for row in table if row.label.startswith("llama-server ")]
+            if len(ours) != 1 or len(theirs) != 1:
+                continue
+            a, b = ours[0], theirs[0]
+            ratio = geometric_mean(a.families[f] / b.families[f] for f in a.families)
+            accepted = "" if a.accepted is None else f"{a.accepted:.0%}"
+            names = f"{a.label.split(' ', 1)[1]} and {b.label.split(' ', 1)[1]}"
+            rates = [f"{a.mean:.0f}", f"{b.mean:.0f}", f"{ratio:.2f}"]
+            lines.append(_line([names, sampling, *rates, accepted]))
+    return "\n".join(lines) + "\n"
 
 
 def divergence_sentence(record: Mapping[str, Any]) -> str:
