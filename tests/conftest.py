@@ -7,7 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from gguf import GGUFReader, GGUFValueType, GGUFWriter
 from outrider import Pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,4 +64,53 @@ def hybrid_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     vocabulary = ROOT / "models" / "outrider-nano" / "outrider-nano-q8_0.gguf"
     command = [sys.executable, str(ROOT / "scripts" / "synth_gguf.py"), "target", str(path)]
     subprocess.run([*command, "--size", "tiny", "--f32", "--vocab", str(vocabulary)], check=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def dense_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny dense transformer (architecture `llama`, random weights) without an MTP head."""
+    return write_dense_model(tmp_path_factory.mktemp("models") / "tiny-dense.gguf")
+
+
+def write_dense_model(path: Path, width: int = 128, layers: int = 2, heads: int = 4) -> Path:
+    """Write a dense model with the embedded model's vocabulary."""
+    vocabulary = GGUFReader(str(ROOT / "models" / "outrider-nano" / "outrider-nano-q8_0.gguf"))
+    writer = GGUFWriter(str(path), "llama")
+    for key, field in vocabulary.fields.items():
+        if key.startswith("tokenizer.ggml."):
+            kind = field.types[0]
+            element = field.types[-1] if kind == GGUFValueType.ARRAY else None
+            writer.add_key_value(key, field.contents(), kind, sub_type=element)
+    n_vocab = len(vocabulary.fields["tokenizer.ggml.tokens"].contents())
+    writer.add_name("tiny-dense")
+    writer.add_block_count(layers)
+    writer.add_context_length(2048)
+    writer.add_embedding_length(width)
+    writer.add_feed_forward_length(2 * width)
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(heads)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_dimension_count(width // heads)
+    rng = np.random.default_rng(1)
+
+    def matrix(name: str, rows: int, columns: int) -> None:
+        values = rng.standard_normal((rows, columns)) * 0.8 / np.sqrt(columns)
+        writer.add_tensor(name, values.astype(np.float32))
+
+    matrix("token_embd.weight", n_vocab, width)
+    matrix("output.weight", n_vocab, width)
+    writer.add_tensor("output_norm.weight", np.ones(width, np.float32))
+    for i in range(layers):
+        for name in ("attn_norm", "ffn_norm"):
+            writer.add_tensor(f"blk.{i}.{name}.weight", np.ones(width, np.float32))
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            matrix(f"blk.{i}.{name}.weight", width, width)
+        matrix(f"blk.{i}.ffn_gate.weight", 2 * width, width)
+        matrix(f"blk.{i}.ffn_up.weight", 2 * width, width)
+        matrix(f"blk.{i}.ffn_down.weight", width, 2 * width)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file(progress=False)
+    writer.close()
     return path
