@@ -24,12 +24,13 @@ from outrider_rejection import RejectionSampler
 
 PROMPT = "x = x + 1\ny = y + 1\nz ="
 
+DFLASH2 = ["drafter.use=dflash2", "drafter.model=outrider-nano-dflash2"]
 DRAFTERS: dict[str, list[str]] = {
     "suffix": ["drafter.use=suffix", "drafter.min_match=1"],
-    "mtp": ["drafter.use=mtp"],
+    "mtp": ["drafter.use=mtp", "drafter.sample=false"],
     "mtp-sampled": ["drafter.use=mtp", "drafter.sample=true"],
-    "dflash2": ["drafter.use=dflash2"],
-    "dflash2-sampled": ["drafter.use=dflash2", "drafter.sample=true"],
+    "dflash2": [*DFLASH2, "drafter.sample=false"],
+    "dflash2-sampled": [*DFLASH2, "drafter.sample=true"],
 }
 
 Counts = Counter[tuple[int, ...]]

@@ -29,6 +29,7 @@ from outrider import (
     Assembly,
     Distribution,
     Draft,
+    LogitsError,
     LogProb,
     RequestError,
     Runtime,
@@ -146,13 +147,20 @@ class RejectionSampler(Sampler):
     ) -> tuple[int, Distribution]:
         """Draw a draft with the request's own options, and tell what it was drawn from."""
         request: _Request = sequence.scratch[self.name]
-        token, ids, probs = self._kernel.draw(
-            logits,
-            request.draft_options,
-            history=_seen(request, sequence, prefix),
-            seed=request.seed,
-            position=len(sequence.tokens) + len(prefix),
-        )
+        position = len(sequence.tokens) + len(prefix)
+        try:
+            token, ids, probs = self._kernel.draw(
+                logits,
+                request.draft_options,
+                history=_seen(request, sequence, prefix),
+                seed=request.seed,
+                position=position,
+            )
+        except LogitsError:
+            # a bias may ban every candidate of a drafter; its draft will just not hold then
+            token, ids, probs = self._kernel.draw(
+                logits, SamplingOptions(top_k=1), seed=request.seed, position=position
+            )
         return token, Distribution(ids, probs)
 
     def commit(self, sequences: ListOf[Sequence], steps: ListOf[Step]) -> None:
