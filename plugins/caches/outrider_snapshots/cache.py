@@ -26,7 +26,7 @@ from outrider import (
     States,
 )
 
-from outrider_snapshots.packing import key_of, token_array
+from outrider_snapshots.packing import Key, key_of, token_array
 from outrider_snapshots.policy import (
     Candidate,
     Experience,
@@ -66,7 +66,7 @@ class SnapshotsConfig:
     every: int = attrs.field(default=2048, validator=validators.ge(0))
     """Also take a snapshot at every multiple of this many prompt tokens; 0: at none."""
     min_tokens: int = attrs.field(default=64, validator=validators.ge(1))
-    """Shorter prefixes are not kept: prefilling them costs about as much as restoring them."""
+    """Least number of tokens that a snapshot must save over none, or over the one before it."""
 
 
 @attrs.frozen
@@ -87,6 +87,11 @@ class SnapshotCache(PrefixCache):
         self.config: SnapshotsConfig = config
         self.store: Store | None = None
         self._turns: dict[int, _Turn] = {}
+        self._stored: dict[int, Key] = {}
+        """The longest snapshot that begins what is in a slot."""
+        self._slot: Slot
+        """The slot of the request being started, and where its prefill pauses for a snapshot."""
+        self._pauses: frozenset[int] = frozenset()
         self._experience = Experience()
         self._hits: Counter[str] = Counter()
         self._saved: Counter[str] = Counter()
@@ -158,6 +163,8 @@ class SnapshotCache(PrefixCache):
             if slot.length - candidate.length >= self.config.min_tokens:
                 self._keep_live(slot, states)
             states.rewind(slot, candidate.length)
+            if self._stored_length(slot) > slot.length:
+                del self._stored[slot.id]
             return slot
         start = perf_counter_ns()
         snapshot = self.store.load(candidate)
@@ -168,6 +175,7 @@ class SnapshotCache(PrefixCache):
             raise UnusableError(Miss.REFUSED, str(error)) from None
         self._restore_ns += perf_counter_ns() - start
         self._restores += 1
+        self._stored[slot.id] = candidate.place
         return slot
 
     def _empty_slot(self, slots: ListOf[Slot], states: States) -> Slot:
@@ -175,6 +183,7 @@ class SnapshotCache(PrefixCache):
         slot = min(slots, key=lambda s: (s.length > 0, s.last_used))
         self._keep_live(slot, states)
         self._turns.pop(slot.id, None)
+        self._stored.pop(slot.id, None)
         return slot
 
     def _keep_live(self, slot: Slot, states: States) -> None:
@@ -184,12 +193,18 @@ class SnapshotCache(PrefixCache):
     def _take(self, slot: Slot, states: States, place: str) -> None:
         """Snapshot a slot, unless that has been done already."""
         assert self.store is not None
-        if key_of(token_array(states.tokens(slot))) in self.store:
+        key = self._stored[slot.id] = key_of(token_array(states.tokens(slot)))
+        if key in self.store:
             return
         start = perf_counter_ns()
         self.store.put(states.snapshot(slot), place)
         self._save_ns += perf_counter_ns() - start
         self._saves += 1
+
+    def _stored_length(self, slot: Slot) -> int:
+        """How many tokens of a slot are in a snapshot that still exists."""
+        key = self._stored.get(slot.id)
+        return key[0] if key is not None and self.store is not None and key in self.store else 0
 
     def _learn(self, common: dict[int, int]) -> None:
         """Did the ends of earlier turns come back?"""
@@ -219,10 +234,12 @@ class SnapshotCache(PrefixCache):
         self._hits[candidate.source] += 1
         self._saved[candidate.source] += candidate.length
         self._turns.pop(slot.id, None)
+        self._slot = slot
         return Reuse(slot, candidate.length, candidate.source)
 
     def _miss(self, slot: Slot, reason: Miss, tokens: int) -> Reuse:
         self._requests += 1
+        self._slot = slot
         self._misses[reason.value] += 1
         log.info("nothing cached for a prompt of %d tokens: %s", tokens, reason.value)
         if self._requests >= _PATIENCE:
@@ -247,17 +264,20 @@ class SnapshotCache(PrefixCache):
 
     def boundaries(self, request: Request, start: int) -> list[int]:
         """The history boundary and the multiples of `every`; see `policy.boundaries`."""
-        return boundaries(
-            len(request.prompt), request.history, start, self.config.every, self.config.min_tokens
+        slot, config = self._slot, self.config
+        stored = self._stored_length(slot)
+        places = boundaries(
+            len(request.prompt), request.history, start, stored, config.every, config.min_tokens
         )
+        self._pauses = frozenset(places)
+        return places
 
     def checkpoint(self, sequence: Sequence, states: States) -> None:
         """Prefill paused; take a snapshot if it is at a boundary."""
         length, request = sequence.slot.length, sequence.request
-        if length in self.boundaries(request, 0):
-            every = self.config.every and length % self.config.every == 0
-            place = "every" if every else "tail" if request.history is None else "history"
-            self._take(sequence.slot, states, place)
+        if length in self._pauses:
+            last = "tail" if request.history is None else "history"
+            self._take(sequence.slot, states, last if length == max(self._pauses) else "every")
 
     def finished(self, sequence: Sequence, states: States) -> None:
         """Keep the end of the turn if the next prompt is likely to begin with all of it."""
@@ -265,8 +285,7 @@ class SnapshotCache(PrefixCache):
         answer = request.history if request.history is not None else len(request.prompt)
         self._turns[slot.id] = _Turn(answer, slot.length)
         if (
-            slot.length >= self.config.min_tokens
-            and slot.length > len(request.prompt)
+            slot.length >= max(self.config.min_tokens, len(request.prompt) + 1)
             and self._experience.worth_keeping
             and self._survives(sequence)
         ):

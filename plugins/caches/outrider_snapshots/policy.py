@@ -63,19 +63,21 @@ def common_length(a: NDArray[np.int32], b: NDArray[np.int32]) -> int:
     return int(different[0]) if len(different) else n
 
 
-def boundaries(prompt: int, history: int | None, start: int, every: int, least: int) -> list[int]:
+def boundaries(
+    prompt: int, history: int | None, start: int, stored: int, every: int, least: int
+) -> list[int]:
     """Prompt lengths, `start` < length < `prompt`, at which to take snapshots, ascending.
 
     At the history boundary, the end of the conversation before the generation prompt: the next
     turn begins with the same tokens whatever the template makes of the answer. Without a known
     history, `TAIL` tokens before the end. And at every multiple of `every` (0: none), so that a
-    conversation that was changed still finds an ancestor. Never below `least` tokens.
+    conversation that was changed still finds an ancestor. A snapshot less than `least` tokens
+    after another one (the first `stored` tokens are in one) is not worth its bytes, nor the
+    decode call that the pause costs.
     """
-    last = history if history is not None else prompt - TAIL
-    places = {last, prompt - 1} if last == prompt else {last}
-    if every:
-        places.update(range(every, prompt, every))
-    return sorted(p for p in places if max(start, least - 1) < p < prompt)
+    last = prompt - TAIL if history is None else min(history, prompt - 1)
+    places = [*(range(every, last - least + 1, every) if every else ()), last]
+    return [p for p in places if p > start and p >= stored + least]
 
 
 def survives(tokens: Sequence[int], rendered: Sequence[int], kept: int) -> bool:
