@@ -59,6 +59,7 @@ class LlamaContext:
         self.n_batch: int = self._c.llama_n_batch(self._ctx)
         self.n_ubatch: int = self._c.llama_n_ubatch(self._ctx)
         self.n_seq_max: int = self._c.llama_n_seq_max(self._ctx)
+        self._most_outputs: int = params.n_outputs_max
         self._ranks = self.n_seq_max == 1
         """Whether candidates ranked on the device can be trusted; see `_attach`."""
         self.ring_depth: int = self._c.llama_n_rs_seq(self._ctx)
@@ -106,6 +107,8 @@ class LlamaContext:
             n = batch.size
             one = self.n_seq_max == 1
             self.ring_writes.expect(n if one else int(np.bincount(batch.sequences[:n]).max()))
+        if batch.size > self._most_outputs:
+            self._check_outputs(batch)
         start = perf_counter_ns()
         code = self._c.llama_decode(self._ctx, batch.struct())
         # every caller reads the results next, so waiting here costs nothing and dates honestly
@@ -118,6 +121,15 @@ class LlamaContext:
             raise EngineError(
                 f"{self._what}: decoding {batch.size} rows failed: {reason}"
                 + (f" (llama.cpp: {said})" if said else "")
+            )
+
+    def _check_outputs(self, batch: LlamaBatch) -> None:
+        """More outputs than reserved end the process in an assertion of llama.cpp."""
+        asked = int(np.count_nonzero(batch.outputs[: batch.size]))
+        if asked > self._most_outputs:
+            raise EngineError(
+                f"{self._what}: {asked} output rows were asked for, {self._most_outputs} are "
+                "reserved (max_sequences × (longest draft + 1))"
             )
 
     # --- reading ------------------------------------------------------------------------------
