@@ -194,12 +194,12 @@ class RejectionSampler(Sampler):
     def _accept_one(
         self, sequence: Sequence, request: _Request, draft: Draft, row: int
     ) -> Accepted:
-        tokens = draft.tokens
-        for i in range(len(tokens) + 1):
-            token = self._next(sequence, request, draft, i, row + i)
-            if i == len(tokens) or token != tokens[i]:
-                return Accepted(i, token)
-        raise AssertionError("unreachable")
+        count = 0
+        token = self._next(sequence, request, draft, 0, row)
+        while count < len(draft.tokens) and token == draft.tokens[count]:
+            count += 1
+            token = self._next(sequence, request, draft, count, row + count)
+        return Accepted(count, token)
 
     def _next(self, sequence: Sequence, request: _Request, draft: Draft, i: int, row: int) -> int:
         """The token after the first `i` drafts; equal to the next draft if that holds."""

@@ -1,0 +1,73 @@
+"""The sampler experiments in `examples/samplers`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from outrider import Pipeline, Request, Sequence
+from outrider.native import RowSampler
+
+PROMPT = "def read(path):\n    "
+
+
+def run(pipeline: Pipeline, seed: int, tokens: int = 40) -> Sequence:
+    request = Request(
+        pipeline.tokenize(PROMPT), max_tokens=tokens, sampling={"seed": seed}, ignore_eog=True
+    )
+    sequence = pipeline.start(request)
+    while sequence.finish is None:
+        pipeline.step([sequence])
+    return sequence
+
+
+@pytest.fixture
+def folder(root: Path) -> Path:
+    return root / "examples" / "samplers"
+
+
+def test_top_n_sigma_keeps_what_is_near_the_largest_logit(
+    open_pipeline, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = open_pipeline("sampler.n=0.7", file=folder / "top_n_sigma.yaml")
+    sample, checked = RowSampler.sample, 0
+
+    def checking(self, row, options, **named):
+        nonlocal checked
+        ids, _ = self.distribution(row, options)
+        wide = row.astype(np.float64)
+        kept = np.flatnonzero(wide >= wide.max() - 0.7 * wide.std())
+        assert abs(len(kept) - len(ids)) <= 1
+        checked += len(kept) > 1
+        return sample(self, row, options, **named)
+
+    monkeypatch.setattr(RowSampler, "sample", checking)
+    for seed in range(3):
+        run(pipeline, seed)
+    assert checked > 5
+
+
+def test_top_n_sigma_gives_the_same_tokens_with_and_without_drafts(
+    open_pipeline, folder: Path
+) -> None:
+    fast = open_pipeline(file=folder / "top_n_sigma.yaml")
+    plain = open_pipeline("drafter=none", file=folder / "top_n_sigma.yaml")
+    same = sum(run(fast, seed).tokens == run(plain, seed).tokens for seed in range(6))
+    assert same >= 3  # a row may round differently in a larger batch
+    assert sum(fast.statistics.accepted) > 0
+
+
+def test_typical_acceptance_holds_more_drafts_and_says_that_it_is_lossy(
+    open_pipeline, folder: Path
+) -> None:
+    lossy = open_pipeline(file=folder / "typical.yaml")
+    exact = open_pipeline(file=folder / "exact.yaml")
+    for seed in range(6):
+        run(lossy, seed)
+        run(exact, seed)
+    told = lossy.sampler.statistics()
+    assert "does not follow" in told["lossy"]
+    assert told["verified"] >= told["held"] > told["held_by_an_exact_sampler_too"]
+    rates = [sum(p.statistics.accepted) / sum(p.statistics.proposed) for p in (lossy, exact)]
+    assert rates[0] > rates[1] + 0.1
