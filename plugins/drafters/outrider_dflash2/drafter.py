@@ -30,6 +30,7 @@ from outrider import (
     EngineError,
     ModelInfo,
     Needs,
+    Rows,
     Runtime,
     Sequence,
     Slot,
@@ -142,6 +143,12 @@ class BlockDrafter(Drafter):
         cached = self._injector.slots[slot.id].cached
         cache = bytes(self._context.save(slot.id)) if cached else b""
         return struct.pack("<I", cached) + cache
+
+    def token_rows(self, data: bytes) -> ListOf[Rows]:
+        """The rows of the cache."""
+        start = struct.calcsize("<I")
+        found = self._context.token_rows(data[start:])
+        return [attrs.evolve(rows, offset=start + rows.offset) for rows in found]
 
     def restore(self, slot: Slot, data: bytes) -> None:
         """Load what `snapshot` wrote."""
