@@ -14,6 +14,9 @@ import pytest
 if TYPE_CHECKING:
     from outrider.pipeline import Pipeline
 
+# the contracts are test code: show what was compared when one fails
+pytest.register_assert_rewrite("outrider.testing.contracts")
+
 OpenScripted = Callable[..., "Pipeline"]
 
 

@@ -1,11 +1,11 @@
-"""Offers the scripted engine, its toy model and two drafters as doubles, like any plugin."""
+"""Offers the scripted engine, its toy model and the doubles for tests, like any plugin."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from outrider.components import Drafter
+from outrider.components import Drafter, DraftLength, PrefixCache
 from outrider.hookspecs import hookimpl
 
 
@@ -31,3 +31,19 @@ def outrider_drafters() -> dict[str, type[Drafter]]:
     from outrider.testing.drafters import EchoDrafter, WrongDrafter
 
     return {"echo": EchoDrafter, "always-wrong": WrongDrafter}
+
+
+@hookimpl
+def outrider_draft_lengths() -> dict[str, type[DraftLength]]:
+    """Offer `random`."""
+    from outrider.testing.doubles import RandomLength
+
+    return {"random": RandomLength}
+
+
+@hookimpl
+def outrider_caches() -> dict[str, type[PrefixCache]]:
+    """Offer `replay`."""
+    from outrider.testing.doubles import ReplayCache
+
+    return {"replay": ReplayCache}

@@ -20,10 +20,3 @@ class TestRejectionWithEverything(SamplerContract):
         "min_p": 0.01,
         "presence_penalty": 0.5,
     }
-
-
-class TestSynthetic(SamplerContract):
-    """Accepts at random, for benchmarks: the distribution is not the model's."""
-
-    use = "synthetic"
-    exact = False

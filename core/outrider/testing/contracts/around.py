@@ -1,0 +1,197 @@
+"""What every prefix cache, constraint, template and observer must do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import attrs
+import pytest
+
+from outrider.components import Assembly, Constraint, PrefixCache, Prompt, Reuse
+from outrider.errors import RequestError
+from outrider.sequence import Request
+from outrider.testing.contracts.base import ComponentContract, requests
+from outrider.testing.harness import decode_all, emitted, make_pipeline, plain_tokens
+
+_ECHO = {"use": "echo", "accuracy": [0.7]}
+_RANDOM = {"use": "random", "max": 5}
+
+
+class CacheContract(ComponentContract):
+    """Reuse never changes an answer, and what is reused is exact."""
+
+    kind = "cache"
+
+    def test_answers_do_not_depend_on_what_was_asked_before(self) -> None:
+        """Growing, diverging, shortened, repeated and unrelated prompts, on two slots."""
+        with self.opened(
+            drafter={"use": "cascade", "of": ["suffix", "mtp"]},
+            draft_length=_RANDOM,
+            max_sequences=2,
+        ) as pipeline:
+            self._check_reuse(pipeline.cache, pipeline.engine.target)
+            first, second = (list(r.prompt) for r in requests(pipeline, 2, seed=9))
+            history = list(first)
+            asked: list[list[int]] = [first, second, first]
+            for turn in range(4):
+                history += [*plain_tokens(pipeline, history, 12), 256 + turn, 260]
+                asked += [list(history), history[: len(history) // 2], second]
+            asked += [history[:-3], [*history[:-9], 270], history[:1], history]
+            for prompt in asked:
+                [sequence] = decode_all(pipeline, [Request(prompt=prompt, max_tokens=12)])
+                assert emitted(sequence) == plain_tokens(pipeline, prompt, 12)
+
+    def test_joint_requests_do_not_mix(self) -> None:
+        """Two at a time, sharing prefixes."""
+        with self.opened(drafter=_ECHO, draft_length=_RANDOM, max_sequences=2) as pipeline:
+            self._check_reuse(pipeline.cache, pipeline.engine.target)
+            base = list(requests(pipeline, 1, seed=4)[0].prompt) * 3
+            prompts = [[*base[:n], 256 + n % 20] for n in (3, 9, 9, 20, 5, 21, 3)]
+            asked = [Request(prompt=p, max_tokens=15) for p in prompts]
+            for sequence, prompt in zip(decode_all(pipeline, asked), prompts, strict=True):
+                assert emitted(sequence) == plain_tokens(pipeline, prompt, 15)
+
+    def _check_reuse(self, cache: PrefixCache, target: Any) -> None:
+        prepare = cache.prepare
+
+        def checked(request: Request, slots: Any, states: Any) -> Reuse:
+            reuse = prepare(request, slots, states)
+            assert reuse.slot in slots, "only a free slot may be chosen"
+            assert reuse.length == reuse.slot.length == target.length(reuse.slot.id)
+            assert reuse.length <= len(request.prompt) - 1, "the last token must be decoded"
+            assert target.tokens(reuse.slot.id) == list(request.prompt[: reuse.length])
+            assert target.exact(reuse.slot.id), f"reused from {reuse.source}, but not exact"
+            assert (reuse.source == "none") == (reuse.length == 0)
+            return reuse
+
+        cache.prepare = checked  # pyright: ignore[reportAttributeAccessIssue]
+
+
+class ConstraintContract(ComponentContract):
+    """Queries change nothing and agree with each other; drafts do not change the answer."""
+
+    kind = "constraint"
+    requests: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    """Bodies of requests that ask for the constraint."""
+    prompt: ClassVar[Prompt | None] = None
+    """What a template rendered from them, if the constraint looks at it."""
+
+    def made(self, pipeline: Any, body: Mapping[str, Any]) -> Constraint:
+        """The constraint that a request asks for."""
+        constraint = pipeline.constraints[0].make(body, self.prompt)
+        assert constraint is not None, "the request was to ask for the constraint"
+        return constraint
+
+    def test_an_empty_request_asks_for_nothing(self) -> None:
+        """A request that does not mention it is not constrained."""
+        with self.opened() as pipeline:
+            assert pipeline.constraints[0].make({"messages": []}, self.prompt) is None
+
+    def test_queries_agree_and_change_nothing(self) -> None:
+        """`mask`, `allows` and `legal_prefix` say the same of every token, again and again."""
+        with self.opened() as pipeline:
+            size = pipeline.engine.vocabulary.size
+            for body in self.requests:
+                constraint = self.made(pipeline, body)
+                for _ in range(12):
+                    mask = constraint.mask(())
+                    allowed = [t for t in range(size) if constraint.allows((), t)]
+                    assert allowed, "there must be a way on"
+                    for token in range(size):
+                        legal = mask is None or bool(mask[token // 32] >> token % 32 & 1)
+                        assert legal == constraint.allows((), token)
+                        assert legal == (constraint.legal_prefix([token]) == 1)
+                    forced = constraint.forced(())
+                    assert constraint.legal_prefix(forced) == len(forced)
+                    constraint.commit([forced[0] if forced else allowed[len(allowed) // 2]])
+
+    def test_drafts_do_not_change_the_answer(self) -> None:
+        """Plain and drafted greedy decoding emit the same constrained tokens, all legal."""
+        for body in self.requests:
+            said: list[list[int]] = []
+            for drafter in ("none", "echo", "always-wrong"):
+                with self.opened(drafter=drafter, draft_length=_RANDOM) as pipeline:
+                    asked = Request(
+                        prompt=requests(pipeline, 1)[0].prompt,
+                        max_tokens=30,
+                        constraint=self.made(pipeline, body),
+                    )
+                    [sequence] = decode_all(pipeline, [asked])
+                    said.append(emitted(sequence))
+                    fresh = self.made(pipeline, body)
+                    for token in said[-1]:
+                        assert fresh.allows((), token)
+                        fresh.commit([token])
+            assert said[0] == said[1] == said[2]
+
+
+class TemplateContract(ComponentContract):
+    """It renders a conversation, or refuses it with a reason."""
+
+    kind = "template"
+    bodies: ClassVar[Sequence[Mapping[str, Any]]] = (
+        {"messages": [{"role": "user", "content": "Hello"}]},
+        {
+            "messages": [
+                {"role": "system", "content": "Be brief."},
+                {"role": "user", "content": "Hello 馬"},
+                {"role": "assistant", "content": "Hi."},
+                {"role": "user", "content": "Bye"},
+            ]
+        },
+    )
+    """Requests that must render."""
+    chat_template: ClassVar[str | None] = None
+    """The template text in the header of a model that it serves."""
+
+    def test_history_is_a_prefix_that_the_next_turn_keeps(self) -> None:
+        """`text[:history]` is the conversation without the generation prompt."""
+        template = self._template()
+        for body in self.bodies:
+            prompt = template.render(body)
+            assert 0 < prompt.history <= len(prompt.text)
+            for message in body["messages"]:
+                assert message["content"] in prompt.text[: prompt.history]
+
+    def test_a_malformed_request_is_refused_with_a_reason(self) -> None:
+        """Never another exception than RequestError."""
+        template = self._template()
+        malformed: list[Any] = [None, "text", [], [{}], [{"role": "nobody", "content": "x"}], [1]]
+        for messages in malformed:
+            with pytest.raises(RequestError):
+                template.render({"messages": messages})
+
+    def _template(self) -> Any:
+        pipeline = make_pipeline(offers=self.offers)
+        entry = self.entry()
+        options = {} if isinstance(self.use, str) else dict(self.use)
+        options.pop("use", None)
+        template = entry.cls(entry.cls.Config(**options), Assembly(pipeline, self.component_name))
+        model = attrs.evolve(pipeline.model, chat_template=self.chat_template)
+        assert template.unsupported_reason(model) is None
+        return template
+
+    def test_an_unknown_option_is_an_error(self) -> None:
+        """Checked without a pipeline: the scripted model has no template to match."""
+        with pytest.raises(TypeError):
+            self.entry().cls.Config(no_such_option=1)
+
+    def test_it_opens_and_closes(self) -> None:
+        """Closing without having been opened is harmless."""
+        template = self._template()
+        template.close()
+        template.close()
+
+
+class ObserverContract(ComponentContract):
+    """It sees everything and disturbs nothing."""
+
+    kind = "observer"
+
+    def test_it_does_not_disturb(self) -> None:
+        """The output is plain decoding's, and every event arrives in order."""
+        with self.opened(drafter=_ECHO, draft_length=_RANDOM, max_sequences=2) as pipeline:
+            asked = requests(pipeline, 4)
+            for sequence, request in zip(decode_all(pipeline, asked), asked, strict=True):
+                assert emitted(sequence) == plain_tokens(pipeline, request.prompt, 40)

@@ -1,0 +1,199 @@
+"""The contract suites find what is wrong: each broken component fails the test meant for it."""
+
+from collections import Counter
+
+import pytest
+from outrider import Accepted, Draft, Drafter, DraftLength, PluginError, PrefixCache, Reuse, Sampler
+from outrider.testing.contracts import (
+    CacheContract,
+    DrafterContract,
+    DraftLengthContract,
+    RollbackContract,
+    SamplerContract,
+    VerifierContract,
+)
+from outrider_chain import ChainVerifier
+from outrider_greedy import GreedySampler
+from outrider_rollback.ring import SnapshotRing
+
+
+def contract_for(contract, cls):
+    """An instance of the contract's suite for a class that is not installed."""
+
+    class Suite(contract):
+        use = "broken"
+        offers = {contract.kind: {"broken": cls}}
+
+    return Suite()
+
+
+class TooMany(Drafter):
+    def propose_one(self, sequence, limit):
+        return Draft([sequence.anchor] * (limit + 1))
+
+
+class NoTokens(Drafter):
+    def propose_one(self, sequence, limit):
+        return Draft([-1])
+
+
+class Meddler(Drafter):
+    def propose_one(self, sequence, limit):
+        sequence.tokens.append(sequence.anchor)
+        return Draft([sequence.anchor])
+
+
+class Mixer(Drafter):
+    """Drafts what some sequence said last."""
+
+    said = 0
+
+    def propose_one(self, sequence, limit):
+        return Draft([self.said])
+
+    def commit(self, sequences, steps):
+        for step in steps:
+            type(self).said = step.tokens[-1]
+
+
+class Forgetful(Drafter):
+    """Its state is not a function of the tokens, and it has no snapshot."""
+
+    def begin(self, sequence):
+        sequence.scratch["steps"] = 0
+
+    def propose_one(self, sequence, limit):
+        return Draft([sequence.scratch["steps"] % 100] * limit)
+
+    def commit(self, sequences, steps):
+        for sequence in sequences:
+            sequence.scratch["steps"] += 1
+
+
+@pytest.mark.parametrize("cls", [TooMany, NoTokens])
+def test_a_draft_that_breaks_its_limits_is_found(cls):
+    with pytest.raises((AssertionError, PluginError)):
+        contract_for(DrafterContract, cls).test_it_proposes_at_most_what_is_asked_for(3)
+
+
+def test_a_drafter_that_changes_sequences_is_found():
+    with pytest.raises(AssertionError, match="must change no sequence"):
+        contract_for(DrafterContract, Meddler).test_greedy_output_equals_plain_decoding(0, 1)
+
+
+def test_a_drafter_that_mixes_sequences_is_found():
+    with pytest.raises(AssertionError):
+        contract_for(DrafterContract, Mixer).test_sequences_do_not_mix()
+
+
+def test_a_drafter_that_cannot_be_restored_is_found():
+    with pytest.raises(AssertionError, match="at "):
+        contract_for(DrafterContract, Forgetful).test_a_snapshot_continues_exactly()
+
+
+class Impure(GreedySampler):
+    """Changes its mind when asked twice."""
+
+    asked = 0
+
+    def accept(self, sequences, drafts, rows):
+        self.asked += 1
+        return [Accepted(0, self.asked % 7) for _ in rows]
+
+
+class Biased(Sampler):
+    """Takes any draft for granted."""
+
+    def open(self, runtime):
+        self.target = runtime.engine.target
+
+    def accept(self, sequences, drafts, rows):
+        return [
+            Accepted(len(d.tokens), self.target.argmax(row + len(d.tokens)))
+            for d, row in zip(drafts, rows, strict=True)
+        ]
+
+
+def test_a_sampler_that_changes_when_asked_is_found():
+    with pytest.raises(AssertionError):
+        contract_for(SamplerContract, Impure).test_it_accepts_prefixes_and_asking_changes_nothing()
+
+
+def test_a_sampler_that_believes_drafts_is_found():
+    with pytest.raises(AssertionError):
+        contract_for(SamplerContract, Biased).test_drafts_do_not_change_what_is_emitted(
+            "always-wrong"
+        )
+
+
+class Overreaching(SnapshotRing):
+    """Believes the ring always reaches its whole depth, as llama.cpp does."""
+
+    def reach(self, slot):
+        return self._depth
+
+    def rewind_slot(self, slot, count):
+        self._target.truncate(slot.id, slot.length - count)
+        slot.cut(count)
+
+
+class Lazy(SnapshotRing):
+    """Keeps rejected rows."""
+
+    def rewind(self, sequences, counts):
+        for sequence, count in zip(sequences, counts, strict=True):
+            sequence.slot.cut(count)
+
+
+def test_a_rollback_that_promises_too_much_is_found():
+    with pytest.raises(AssertionError):
+        contract_for(RollbackContract, Overreaching).test_what_it_says_it_reaches_is_exact()
+
+
+def test_a_rollback_that_keeps_rejected_rows_is_found():
+    with pytest.raises(AssertionError):
+        contract_for(RollbackContract, Lazy).test_rejected_rows_leave_no_trace(0)
+
+
+class OneByOne(ChainVerifier):
+    """One target call for each sequence."""
+
+    def verify(self, sequences, drafts):
+        calls = Counter()
+        for sequence, draft in zip(sequences, drafts, strict=True):
+            calls[sequence.id] = super().verify([sequence], [draft])[0]
+        return [calls[s.id] for s in sequences]
+
+
+def test_a_verifier_that_decodes_twice_is_found():
+    with pytest.raises(AssertionError, match="exactly one target call"):
+        contract_for(VerifierContract, OneByOne).test_rows_predict_what_follows_them()
+
+
+class Boundless(DraftLength):
+    @property
+    def max(self):
+        return 3
+
+    def choose(self, sequences):
+        return [4 for _ in sequences]
+
+
+def test_a_draft_length_beyond_its_maximum_is_found():
+    with pytest.raises(AssertionError):
+        contract_for(DraftLengthContract, Boundless).test_it_chooses_within_its_bounds()
+
+
+class Stale(PrefixCache):
+    """Reuses whatever is there."""
+
+    def prepare(self, request, slots, states):
+        slot = slots[0]
+        if slot.length >= len(request.prompt):
+            states.clear(slot)
+        return Reuse(slot, slot.length, "live" if slot.length else "none")
+
+
+def test_a_cache_that_reuses_another_conversation_is_found():
+    with pytest.raises(AssertionError):
+        contract_for(CacheContract, Stale).test_answers_do_not_depend_on_what_was_asked_before()
