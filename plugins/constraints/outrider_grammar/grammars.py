@@ -9,6 +9,7 @@ parameters with any value.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -20,6 +21,9 @@ _END = "\n</parameter>\n"
 _LAZY_END = r"\n<\/parameter>\n"
 _MAX_BLANKS = 8
 """Longest run of white space in a JSON document: a small model can be lost in blanks."""
+
+_MAX_COUNTED = 1024
+"""Text lengths up to which minLength and maxLength are enforced; automata count in states."""
 
 Schema = Mapping[str, Any]
 
@@ -63,64 +67,98 @@ class _Functions:
 
     def __init__(self, tools: Sequence[Mapping[str, Any]], strict: frozenset[str]) -> None:
         self.lines: list[str] = []
-        names: list[str] = []
-        for index, tool in enumerate(tools):
-            function = tool["function"]
-            rule = f"f{index}"
-            names.append(rule)
-            parameters = function.get("parameters")
+        self._names = [str(tool["function"]["name"]) for tool in tools]
+        rules = [f"f{index}" for index in range(len(tools))]
+        for rule, name, tool in zip(rules, self._names, tools, strict=True):
+            parameters = tool["function"].get("parameters")
             root = cast("Schema", parameters) if isinstance(parameters, Mapping) else {}
-            if function["name"] in strict:
-                inner = self._strict(rule, root)
-            else:
-                inner = self._lenient(rule, root)
-            head = _literal(f"<function={function['name']}>\n")
+            inner = self._strict(rule, name, root) if name in strict else self._lenient(rule, root)
+            head = _literal(f"<function={name}>\n")
             self.lines.append(f"{rule}: {head} {inner} {_literal('</function>' + _LINE)}")
-        self.lines.insert(0, f"function: {' | '.join(names)}")
+        self.lines.insert(0, f"function: {' | '.join(rules)}")
 
-    def _strict(self, rule: str, root: Schema) -> str:
-        required = root.get("required") or ()
+    def _strict(self, rule: str, function: str, root: Schema) -> str:
+        whole = _resolved(root, root)
+        for keyword in ("anyOf", "oneOf", "allOf", "not", "if", "dependentRequired"):
+            if keyword in whole:
+                raise RequestError(
+                    f"the strict function {function!r} cannot be enforced: its parameters have "
+                    f"{keyword!r} on top level"
+                )
+        required = _list(whole.get("required"))
+        properties = dict(_properties(whole))
+        for key in required:
+            properties.setdefault(key, {})
         parts: list[str] = []
-        for position, (key, schema) in enumerate(_properties(root).items()):
+        for position, (key, schema) in enumerate(properties.items()):
             name = f"{rule}p{position}"
             head = _literal(f"<parameter={key}>\n")
-            self.lines.append(f"{name}: {head} {self._value(name, schema, root)}")
+            value = self._value(name, schema, root, list(properties))
+            self.lines.append(f"{name}: {head} {value}")
             parts.append(name if key in required else f"{name}?")
         return " ".join(parts)
 
     def _lenient(self, rule: str, root: Schema) -> str:
         name, text = f"{rule}p", f"{rule}v"
-        keys = " | ".join(_literal(k) for k in _properties(root))
+        keys = [_literal(k) for k in _properties(root)]
         if root.get("additionalProperties") is not False:
-            keys = f"{keys} | KEY".removeprefix(" | ")
+            keys.append("KEY")
+            self._once("KEY: /[^<>\\n]{1,64}/")
         if not keys:
             return ""
-        self.lines.append(f'{name}: "<parameter=" ({keys}) ">\\n" {text}')
+        self.lines.append(f'{name}: "<parameter=" ({" | ".join(keys)}) ">\\n" {text}')
         self.lines.append(f"{text}[lazy]: /(?s:.*){_LAZY_END}/")
-        if "KEY: /[^<>\\n]{1,64}/" not in self.lines:
-            self.lines.append("KEY: /[^<>\\n]{1,64}/")
         return f"{name}*"
 
-    def _value(self, name: str, schema: Any, root: Schema) -> str:
+    def _value(self, name: str, schema: Any, root: Schema, keys: Sequence[str]) -> str:
         """The rule for a value and its closing tag; defines what it needs."""
         schema = _resolved(schema, root)
-        members = schema.get("enum", [schema["const"]] if "const" in schema else None)
-        if members is not None:
+        for keyword in ("anyOf", "oneOf"):
+            if members := _list(schema.get(keyword)):
+                rest = {k: v for k, v in schema.items() if k != keyword}
+                rules = [
+                    self._value(f"{name}m{i}", {**rest, **_resolved(m, root)}, root, keys)
+                    for i, m in enumerate(members)
+                ]
+                return "(" + " | ".join(rules) + ")"
+        members = _list(schema.get("enum")) or ([schema["const"]] if "const" in schema else [])
+        if members:
             options = [m if isinstance(m, str) else json.dumps(m) for m in members]
             return "(" + " | ".join(_literal(o + _END) for o in options) + ")"
-        kinds = _kinds(schema, root)
+        kinds = _kinds(schema)
         if "string" in kinds:
-            pattern = _text_pattern(schema) if kinds == {"string"} else "(?s:.*)"
-            self.lines.append(f"{name}t[lazy]: /{pattern}{_LAZY_END}/")
+            conditions = _text_conditions(schema) if kinds == {"string"} else []
+            conditions.append(f"~/{self._ambiguous(keys)}/")
+            terminal = name.upper() + "T"
+            self.lines.append(f"{terminal}: /(?s:.*){_LAZY_END}/ & {' & '.join(conditions)}")
+            self.lines.append(f"{name}t[lazy]: {terminal}")
             return f"{name}t"
         definitions = {k: root[k] for k in ("$defs", "definitions") if k in root}
         self.lines.append(f"{name}j: %json {_json({**definitions, **schema})}")
         return f"{name}j {_literal(_END)}"
 
+    def _ambiguous(self, keys: Sequence[str]) -> str:
+        """Texts that a reader would take for the end of the value or the start of another."""
+        parameters = "|".join(map(_escaped, keys))
+        functions = "|".join(map(_escaped, self._names))
+        starts = f"parameter=({parameters})>|function=({functions})>|tool_call>\\s*<function="
+        follows = r"(parameter=|function=|tool_call>|\/function>|\/tool_call>)"
+        line = f"(.*\\n)?[ \\t]*<({starts}).*"
+        end = f".*<\\/parameter>\\s*<{follows}.*"
+        return f"(?s:{line}|{end})"
+
+    def _once(self, line: str) -> None:
+        if line not in self.lines:
+            self.lines.append(line)
+
 
 def _properties(root: Schema) -> Mapping[str, Any]:
     value = root.get("properties")
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _resolved(schema: Any, root: Schema) -> Schema:
@@ -132,38 +170,44 @@ def _resolved(schema: Any, root: Schema) -> Schema:
         if not isinstance(reference, str):
             return cast("Schema", schema)
         target: Any = root
-        for step in reference.removeprefix("#").strip("/").split("/"):
+        for step in filter(None, reference.removeprefix("#").split("/")):
             target = target.get(step) if isinstance(target, Mapping) else None
         schema = target
     raise RequestError("the references of a tool's schema run in a circle")
 
 
-def _kinds(schema: Schema, root: Schema) -> set[str]:
-    """The types a value may have; {"string"} among them makes it plain text."""
+def _kinds(schema: Schema) -> set[str]:
+    """The types a value may have; one that may be text is written as text."""
     declared = schema.get("type")
     if isinstance(declared, str):
         return {declared}
     if isinstance(declared, list):
-        return {str(t) for t in cast("list[Any]", declared)}
-    for key in ("anyOf", "oneOf"):
-        if isinstance(schema.get(key), list):
-            return set().union(*(_kinds(_resolved(s, root), root) for s in schema[key]))
-    return {"string"} if not schema else set()
+        return {str(t) for t in _list(declared)}
+    return {"object"} if "properties" in schema else {"array"} if "items" in schema else {"string"}
 
 
-def _text_pattern(schema: Schema) -> str:
-    """A regular expression for a text value, without the line end before its closing tag."""
+def _text_conditions(schema: Schema) -> list[str]:
+    """What a text value and its closing tag must match, as Lark expressions."""
+    conditions: list[str] = []
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
         lead = "" if pattern.startswith("^") else "(?s:.*)"
-        tail = "" if pattern.endswith("$") and not pattern.endswith("\\$") else "(?s:.*)"
+        ends = pattern.endswith("$") and not pattern.endswith("\\$")
         body = pattern.removeprefix("^")
-        body = body[:-1] if not tail else body
-        return f"{lead}(?:{regex_to_lark(body, 'dw')}){tail}"
+        body = regex_to_lark(body[:-1] if ends else body, "dw")
+        conditions.append(f"/{lead}(?:{body}){'' if ends else '(?s:.*)'}{_LAZY_END}/")
     least, most = schema.get("minLength", 0), schema.get("maxLength")
+    if most is not None and most > _MAX_COUNTED:
+        most = None
     if least or most is not None:
-        return f"(?s:.{{{least},{'' if most is None else most}}})"
-    return "(?s:.*)"
+        limit = "" if most is None else most
+        conditions.append(f"/(?s:.{{{min(least, _MAX_COUNTED)},{limit}}}){_LAZY_END}/")
+    return conditions
+
+
+def _escaped(text: str) -> str:
+    """A text as a regular expression between slashes."""
+    return re.sub(r"([\\.+*?()|\[\]{}^$/&~#-])", r"\\\1", text).replace("\n", "\\n")
 
 
 def _literal(text: str) -> str:

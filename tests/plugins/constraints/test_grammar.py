@@ -48,6 +48,20 @@ MIX = tool(
         "$defs": {"grams": {"type": "number", "enum": [1.5, 20, 300]}},
     },
 )
+NOTE = tool(
+    "note",
+    {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string", "maxLength": 12},
+            "code": {"type": "string", "pattern": "^[a-c/&]+$", "minLength": 2, "maxLength": 6},
+            "when": {"anyOf": [{"type": "string", "enum": ["now", "null"]}, {"type": "null"},
+                               {"type": "integer", "minimum": 10, "maximum": 99}]},
+            "extra": {"description": "anything", "maxLength": 6},
+        },
+        "required": ["title", "when", "unlisted"],
+    },
+)  # fmt: skip
 PING = tool("ping", {"type": "object", "properties": {}})
 
 SCHEMAS = [
@@ -140,6 +154,31 @@ def test_any_walk_is_valid_calls_when_a_call_is_demanded(
         assert parallel or len(message.tool_calls) == 1
 
 
+def test_any_walk_through_text_values_is_read_as_it_was_written(plain: Pipeline) -> None:
+    """Text may hold the format's own tags, as long as no reader could take them for tags."""
+    vocabulary = plain.engine.vocabulary
+    request = {"tools": [NOTE, PING], "tool_choice": {"function": {"name": "note"}}}
+    lures = [
+        vocabulary.tokenize(text, special=False)
+        for text in ("\n<parameter=extra>\n", "\n<tool_call>\n<function=ping>", "</parameter>",
+                     "\n</function>", "<function=ping>\n", "\n</parameter>\n", "</tool_call>\n")
+    ]  # fmt: skip
+    dice = random.Random(11)
+    for _ in range(60):
+        constraint = made(plain, {**request, "parallel_tool_calls": False}, CLOSED_PROMPT)
+        written: list[int] = []
+        while not written or written[-1] not in vocabulary.eog:
+            lure = dice.choice(lures)
+            run = lure[: constraint.legal_prefix(lure)] if dice.random() < 0.4 else []
+            run = run or [choose(plain, constraint, dice)]
+            constraint.commit(run)
+            written += run
+        text = vocabulary.detokenize(t for t in written if t not in vocabulary.eog)
+        message = read(request, text.decode(errors="replace"))
+        assert len(message.tool_calls) == 1, text
+        assert message.violations == (), text
+
+
 def test_a_strict_function_is_valid_whenever_the_model_calls_it(plain: Pipeline) -> None:
     request = {"tools": [MIX, PING]}
     vocabulary = plain.engine.vocabulary
@@ -228,6 +267,7 @@ def test_what_is_forced_is_what_may_follow(plain: Pipeline) -> None:
         ({"tools": [tool("f", {"type": "object", "properties": {"a": {"type": "nonsense"}}})]},
          "cannot be enforced"),
         ({"tools": [tool("f", {"properties": {"a": {"$ref": "#/properties/a"}}})]}, "circle"),
+        ({"tools": [tool("f", {"anyOf": [{"required": ["a"]}]})]}, "top level"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_enforced_is_an_error_and_not_ignored(
