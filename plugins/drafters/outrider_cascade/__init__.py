@@ -1,4 +1,4 @@
-"""The `cascade` drafter (the first good proposal wins) and `none` (plain decoding)."""
+"""The `cascade` drafter (the best proposal wins) and `none` (plain decoding)."""
 
 from __future__ import annotations
 
@@ -42,17 +42,42 @@ class CascadeConfig:
     """Drafters, asked in this order."""
 
 
-class CascadeDrafter(Drafter):
-    """Asks several drafters in order; for each sequence the first proposal is taken.
+@attrs.define
+class _Best:
+    """The best use of a step found so far for one sequence."""
 
-    Every drafter follows the target, whether or not its proposals are taken.
+    draft: Draft = NO_DRAFT
+    drafter: Drafter | None = None
+    """Who is to draft, when nothing is drafted yet."""
+    length: int = 0
+    rate: float = 0.0
+    settled: bool = False
+    """Nothing is compared: this is what is taken."""
+
+
+def _named(draft: Draft, drafter: Drafter) -> Draft:
+    return draft if draft.source else attrs.evolve(draft, source=drafter.name)
+
+
+def _at_most(drafter: Drafter, limit: int) -> int:
+    return limit if drafter.max_draft is None else min(limit, drafter.max_draft)
+
+
+class CascadeDrafter(Drafter):
+    """For each sequence, the proposal that is expected to bring most; else the first one.
+
+    Which drafter is used, and how much of its proposal, is decided by the draft length, which
+    knows costs and acceptance (`DraftLength.decide`): cheap drafters are compared by what they
+    propose, dearer ones by what they promise, and only the best of those is asked. With a draft
+    length that does not compare, the first proposal is taken. Every drafter follows the target,
+    whether or not its proposals are taken.
     """
 
     Config = CascadeConfig
 
     def __init__(self, config: CascadeConfig, assembly: Assembly) -> None:
         super().__init__(config, assembly)
-        self.drafters = [assembly.drafter(spec) for spec in config.of]
+        self.drafters = self.parts = [assembly.drafter(spec) for spec in config.of]
         bounds = [d.max_draft for d in self.drafters]
         self.max_draft = None if None in bounds else max(b for b in bounds if b is not None)
         needs = Needs()
@@ -70,6 +95,7 @@ class CascadeDrafter(Drafter):
 
     def open(self, runtime: Runtime) -> None:
         """Open all drafters."""
+        self._draft_length = runtime.draft_length
         for drafter in self.drafters:
             drafter.open(runtime)
 
@@ -83,19 +109,64 @@ class CascadeDrafter(Drafter):
         return {d.name: dict(s) for d in self.drafters if (s := d.statistics())}
 
     def propose(self, sequences: ListOf[Sequence], limits: ListOf[int]) -> ListOf[Draft]:
-        """The first proposal for each sequence."""
-        drafts: list[Draft] = [NO_DRAFT] * len(sequences)
-        left = list(limits)
+        """The best proposal for each sequence."""
+        best = [_Best() for _ in sequences]
         for drafter in self.drafters:
-            if not any(left):
-                break
-            bound = drafter.max_draft
-            asked = left if bound is None else [min(n, bound) for n in left]
-            for i, draft in enumerate(drafter.propose(sequences, asked)):
+            asked = [
+                0 if b.settled else _at_most(drafter, n) for b, n in zip(best, limits, strict=True)
+            ]
+            if any(asked):
+                consider = self._look if drafter.cheap else self._plan
+                consider(drafter, sequences, asked, best)
+        for drafter in self.drafters:
+            asked = [b.length if b.drafter is drafter else 0 for b in best]
+            if any(asked):
+                for b, draft in zip(best, drafter.propose(sequences, asked), strict=True):
+                    if draft.tokens:
+                        b.draft = _named(draft, drafter)
+        return [b.draft for b in best]
+
+    def _look(
+        self,
+        drafter: Drafter,
+        sequences: ListOf[Sequence],
+        asked: ListOf[int],
+        best: ListOf[_Best],
+    ) -> None:
+        """Take a cheap drafter's proposals where they are the best so far."""
+        proposals = drafter.propose(sequences, asked)
+        for sequence, draft, b in zip(sequences, proposals, best, strict=True):
+            n = len(draft.tokens)
+            if not n:
+                continue
+            decision = self._draft_length.decide(sequence, drafter.name, n, draft.evidence)
+            if decision is None:
+                b.draft, b.settled = _named(draft, drafter), True
+            elif decision.length and decision.rate > b.rate:
+                b.draft, b.rate = _named(draft.cut(decision.length), drafter), decision.rate
+                b.drafter = None
+
+    def _plan(
+        self,
+        drafter: Drafter,
+        sequences: ListOf[Sequence],
+        asked: ListOf[int],
+        best: ListOf[_Best],
+    ) -> None:
+        """Choose a dearer drafter where it promises more than what there is."""
+        now = [0] * len(asked)
+        for i, (sequence, limit, b) in enumerate(zip(sequences, asked, best, strict=True)):
+            if not limit:
+                continue
+            decision = self._draft_length.decide(sequence, drafter.name, limit)
+            if decision is None:
+                now[i] = limit
+            elif decision.length and decision.rate > b.rate:
+                b.drafter, b.length, b.rate = drafter, decision.length, decision.rate
+        if any(now):
+            for b, draft in zip(best, drafter.propose(sequences, now), strict=True):
                 if draft.tokens:
-                    drafts[i] = draft if draft.source else attrs.evolve(draft, source=drafter.name)
-                    left[i] = 0
-        return drafts
+                    b.draft, b.settled = _named(draft, drafter), True
 
     def begin(self, sequence: Sequence) -> None:
         """Tell all drafters."""

@@ -1,38 +1,24 @@
-"""Policies that choose how many tokens to draft."""
+"""Policies that choose how many tokens to draft, and the measurement they rest on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence as ListOf
+import click
+from outrider import hookimpl
 
-import attrs
-from attrs import validators
-from outrider import DraftLength, Sequence, hookimpl
-
-
-@attrs.frozen
-class FixedConfig:
-    """Options of the `fixed` draft length."""
-
-    k: int = attrs.field(default=3, validator=validators.ge(0))
-    """Tokens to draft in every step."""
-
-
-class FixedLength(DraftLength):
-    """The same k in every step."""
-
-    Config = FixedConfig
-
-    @property
-    def max(self) -> int:
-        """k."""
-        return self.config.k
-
-    def choose(self, sequences: ListOf[Sequence]) -> ListOf[int]:
-        """k for every sequence."""
-        return [self.config.k] * len(sequences)
+from outrider_lengths.adaptive import AdaptiveLength
+from outrider_lengths.fixed import FixedLength
+from outrider_lengths.measured import MeasuredLength
 
 
 @hookimpl
 def outrider_draft_lengths():
-    """Offer `fixed`."""
-    return {"fixed": FixedLength}
+    """Offer `fixed`, `measured` and `adaptive`."""
+    return {"fixed": FixedLength, "measured": MeasuredLength, "adaptive": AdaptiveLength}
+
+
+@hookimpl
+def outrider_commands(group: click.Group) -> None:
+    """Add `outrider calibrate`."""
+    from outrider_lengths.command import calibrate
+
+    group.add_command(calibrate)

@@ -1,0 +1,104 @@
+"""Acceptance by position, learnt from what verification said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as ListOf
+from typing import Protocol
+
+UNKNOWN = (0.7,)
+"""Believed acceptance of a drafter that nothing is known about."""
+
+
+class Prior(Protocol):
+    """What is believed before there is evidence."""
+
+    @property
+    def known(self) -> int:
+        """Positions that something is known about."""
+        ...
+
+    def estimate(self, limit: int) -> list[float]:
+        """Conditional acceptance of the first `limit` positions."""
+        ...
+
+
+class Given:
+    """Rates from elsewhere; the last one counts for deeper positions."""
+
+    def __init__(self, rates: ListOf[float]) -> None:
+        self._rates = list(rates)
+        self.known = len(rates)
+
+    def estimate(self, limit: int) -> list[float]:
+        """The first `limit` rates."""
+        rates = self._rates[:limit]
+        return rates + rates[-1:] * (limit - len(rates))
+
+
+class Acceptance:
+    """Conditional acceptance rates with a fading memory and a prior.
+
+    A position's estimate is (hits + weight × prior) / (trials + weight). Old outcomes fade by
+    `keep` with every new one of their position; `relax` lets all of them fade a little, so that
+    what has not been tried for long returns to the prior and gets another chance. A position
+    that nobody has tried is believed to be as good as the one before it: the next deeper one is
+    tried when that would pay.
+    """
+
+    def __init__(self, prior: Prior, *, weight: float, keep: float) -> None:
+        self._prior = prior
+        self._weight = weight
+        self._keep = keep
+        self._hits: list[float] = []
+        self._trials: list[float] = []
+
+    @property
+    def tried(self) -> int:
+        """Positions that were tried here."""
+        return len(self._trials)
+
+    @property
+    def known(self) -> int:
+        """Positions that were tried, here or where the prior comes from."""
+        return max(len(self._trials), self._prior.known)
+
+    def estimate(self, limit: int) -> list[float]:
+        """Conditional acceptance of the first `limit` positions."""
+        weight, tried, informed = self._weight, len(self._trials), self._prior.known
+        prior = self._prior.estimate(max(1, min(limit, informed)))
+        rates: list[float] = []
+        rate = prior[0]
+        for i in range(limit):
+            if i < informed:
+                rate = prior[i]
+            if i < tried:
+                rate = (self._hits[i] + weight * rate) / (self._trials[i] + weight)
+            rates.append(rate)
+        return rates
+
+    def observe(self, accepted: int, rejected: bool) -> None:
+        """The first `accepted` drafts held; `rejected`: the next one was tried and did not."""
+        tried = accepted + rejected
+        hits, trials, keep = self._hits, self._trials, self._keep
+        while len(trials) < tried:
+            hits.append(0.0)
+            trials.append(0.0)
+        for i in range(tried):
+            hits[i] = keep * hits[i] + (i < accepted)
+            trials[i] = keep * trials[i] + 1.0
+
+    def relax(self, keep: float) -> None:
+        """Trust everything remembered a little less."""
+        self._hits = [keep * h for h in self._hits]
+        self._trials = [keep * t for t in self._trials]
+
+
+def outcome(proposed: int, accepted: int, emitted: int) -> tuple[int, bool]:
+    """Accepted drafts that count, and whether the one after them was rejected.
+
+    When a stop condition cut the step inside its accepted drafts (an end-of-generation token,
+    say), what the drafter proposed beyond was not judged by anyone.
+    """
+    if emitted <= accepted:
+        return emitted, False
+    return accepted, accepted < proposed

@@ -1,0 +1,242 @@
+"""The `adaptive` draft length: k from acceptance and cost, chosen anew in every step."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence as ListOf
+from pathlib import Path
+
+import attrs
+from attrs import validators
+from outrider import Assembly, Decision, DraftLength, Pipeline, Runtime, Sequence, Step
+
+from outrider_lengths.acceptance import UNKNOWN, Acceptance, Given, outcome
+from outrider_lengths.calibration import calibrated
+from outrider_lengths.costs import Costs, CostTable
+from outrider_lengths.gain import allocate, best_length
+from outrider_lengths.leaves import leaves
+from outrider_lengths.probing import Prober
+
+_LOCAL = {"weight": 4.0, "keep": 0.95}
+"""Memory of one sequence: about its last 20 outcomes a position."""
+_COMMON = {"weight": 4.0, "keep": 0.995}
+"""Memory across requests: about the last 200 outcomes a position."""
+_RELAX = 0.99
+"""What is left of a sequence's memory after a step without evidence for it."""
+_DWELL = 8
+"""Steps over which the cost of changing the number of rows is spread."""
+
+Key = tuple[str, int]
+"""Drafter and grade of evidence; grade 0: all its drafts."""
+
+
+@attrs.frozen
+class AdaptiveConfig:
+    """Options of the `adaptive` draft length."""
+
+    max: int = attrs.field(default=8, validator=validators.ge(1))
+    """The most tokens to draft."""
+    probe: float = attrs.field(default=0.01, validator=[validators.ge(0.0), validators.lt(1.0)])
+    """Share of the time that tries may take while drafting does not pay; 0: as few as possible."""
+    folder: Path | None = None
+    """Where measured costs are kept; null: the user's cache."""
+
+
+@attrs.define
+class _State:
+    """What is known of one sequence."""
+
+    acceptance: dict[Key, Acceptance]
+    plan: dict[str, int]
+    """The length chosen for each drafter in this step."""
+    probing: set[Key]
+    """Drafts of this step that are tries."""
+
+
+class AdaptiveLength(DraftLength):
+    """Maximises expected tokens a unit of time, from measured costs and observed acceptance.
+
+    Costs come from `outrider calibrate`, or from a quick measurement at start, and are corrected
+    while decoding. Acceptance is tracked for each sequence, drafter, grade of evidence and
+    position, starting from what earlier requests showed. k = 0 is allowed; a drafter that does
+    not pay is tried again now and then.
+    """
+
+    Config = AdaptiveConfig
+
+    def __init__(self, config: AdaptiveConfig, assembly: Assembly) -> None:
+        super().__init__(config, assembly)
+        self.config: AdaptiveConfig = config
+        self._common: dict[Key, Acceptance] = {}
+        self._probers: dict[Key, Prober] = {}
+        self._chosen: Counter[int] = Counter()
+        self._priors: dict[str, Given] = {}
+
+    @property
+    def max(self) -> int:
+        """The configured maximum."""
+        return self.config.max
+
+    def open(self, runtime: Runtime) -> None:
+        """Learn which drafters there are."""
+        self._composed = bool(runtime.drafter.parts)
+        self._leaves = leaves(runtime.drafter)
+        self._max = runtime.max_draft
+        self._costs = Costs(CostTable((1.0,), {}))
+
+    def ready(self, pipeline: Pipeline) -> None:
+        """Find measured costs, or measure."""
+        if self._max:
+            self.start(calibrated(pipeline, self._max, self.config.folder))
+
+    def start(self, table: CostTable) -> None:
+        """Start from these costs, and from the acceptance that was seen with them."""
+        self._costs = Costs(table)
+        self._priors = {n: Given(rates) for n, rates in table.acceptance.items() if rates}
+
+    def statistics(self) -> dict[str, object]:
+        """Chosen lengths, costs, acceptance by drafter and grade, and tries."""
+        return {
+            "chosen": {str(k): n for k, n in sorted(self._chosen.items())},
+            "tries": sum(p.tries for p in self._probers.values()),
+            "acceptance": {
+                f"{name}/{grade}" if grade else name: [round(a, 3) for a in known.estimate(n)]
+                for (name, grade), known in sorted(self._common.items())
+                if (n := known.tried)
+            },
+            **self._costs.table(),
+        }
+
+    # --- choosing -----------------------------------------------------------------------------
+
+    def choose(self, sequences: ListOf[Sequence]) -> ListOf[int]:
+        """The best length for each sequence; where a cascade decides, the most it may need."""
+        states = [self._state(s) for s in sequences]
+        for state in states:
+            state.plan.clear()
+            state.probing.clear()
+        open_end = False
+        for drafter in self._leaves:
+            if self._composed and drafter.cheap:
+                open_end = True
+            else:
+                self._plan(drafter.name, self._bound(drafter.max_draft), states)
+        lengths = [
+            self._max if open_end else max(state.plan.values(), default=0) for state in states
+        ]
+        if not self._composed:
+            self._chosen.update(lengths)
+        return lengths
+
+    def _plan(self, name: str, bound: int, states: ListOf[_State]) -> None:
+        key = (name, 0)
+        rates = [self._known(state, key).estimate(bound) for state in states]
+        if len(states) == 1:
+            lengths = [best_length(rates[0], self._step_costs(name, bound))[0]]
+        else:
+            n, costs = len(states), self._costs
+            lengths = allocate(
+                rates, lambda ks: costs.rows(n + sum(ks)) + costs.drafting(name, max(ks))
+            )
+        for state, k in zip(states, lengths, strict=True):
+            state.plan[name] = k or self._try(state, key)
+
+    def decide(
+        self, sequence: Sequence, drafter: str, limit: int, evidence: int = 0
+    ) -> Decision | None:
+        """The best use of one of a cascade's drafters."""
+        state = self._state(sequence)
+        costs = self._step_costs(drafter, limit)
+        planned = state.plan.get(drafter)
+        key = (drafter, evidence if planned is None else 0)
+        rates = self._known(state, key).estimate(limit)
+        if planned is None:
+            k, rate = best_length(rates, costs)
+            if k == 0 and limit > 0:
+                k = self._try(state, key)
+            return Decision(k, rate)
+        k = min(planned, limit)
+        expected, chance = 1.0, 1.0
+        for rate in rates[:k]:
+            chance *= rate
+            expected += chance
+        return Decision(k, expected / costs[k])
+
+    def _step_costs(self, name: str, bound: int) -> list[float]:
+        """Costs of a step of one sequence with 0 … bound drafts of a drafter."""
+        costs = self._costs
+        total = [costs.rows(1 + k) + costs.drafting(name, k) for k in range(bound + 1)]
+        if costs.change > 0.0:
+            same, extra = costs.last_rows - 1, costs.change / _DWELL
+            total = [c if k == same else c + extra for k, c in enumerate(total)]
+        return total
+
+    def _try(self, state: _State, key: Key) -> int:
+        """One draft as a try, where one is due; else none."""
+        prober = self._probers.get(key)
+        if prober is None:
+            prober = self._probers[key] = Prober(self.config.probe)
+        if not prober.due():
+            return 0
+        state.probing.add(key)
+        return 1
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def observe(
+        self, sequences: ListOf[Sequence], steps: ListOf[Step], draft_us: float, rest_us: float
+    ) -> None:
+        """Update acceptance and costs."""
+        rows = len(steps)
+        for sequence, step in zip(sequences, steps, strict=True):
+            k = len(step.draft.tokens)
+            rows += k
+            state = self._state(sequence)
+            for known in state.acceptance.values():
+                known.relax(_RELAX)
+            if self._composed:
+                self._chosen[k] += 1
+            if k:
+                self._learn(state, step, k)
+            else:
+                # a drafter that was tried and had nothing to propose has failed as well
+                for key in state.probing:
+                    self._probers[key].result(False, draft_us / rest_us)
+            if sequence.finish is not None:
+                sequence.scratch.pop(self.name, None)
+        first = steps[0].draft
+        name = first.source or (self._leaves[0].name if len(self._leaves) == 1 else "")
+        self._costs.observe(len(steps), rows, rest_us, name, len(first.tokens), draft_us)
+
+    def _learn(self, state: _State, step: Step, k: int) -> None:
+        draft = step.draft
+        name = draft.source or self._leaves[0].name
+        accepted, rejected = outcome(k, step.accepted, len(step.tokens))
+        if not accepted and not rejected:
+            return
+        for key in {(name, 0), (name, draft.evidence)}:
+            self._known(state, key).observe(accepted, rejected)
+            self._common[key].observe(accepted, rejected)
+            if key in state.probing:
+                plain = self._costs.rows(1)
+                extra = self._costs.rows(1 + k) + self._costs.drafting(name, k) - plain
+                self._probers[key].result(accepted > 0, extra / plain)
+
+    def _state(self, sequence: Sequence) -> _State:
+        state = sequence.scratch.get(self.name)
+        if state is None:
+            state = sequence.scratch[self.name] = _State({}, {}, set())
+        return state
+
+    def _known(self, state: _State, key: Key) -> Acceptance:
+        known = state.acceptance.get(key)
+        if known is None:
+            common = self._common.get(key)
+            if common is None:
+                prior = self._priors.get(key[0]) or Given(UNKNOWN)
+                common = self._common[key] = Acceptance(prior, **_COMMON)
+            known = state.acceptance[key] = Acceptance(common, **_LOCAL)
+        return known
+
+    def _bound(self, own: int | None) -> int:
+        return self._max if own is None else min(self._max, own)

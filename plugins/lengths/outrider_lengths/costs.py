@@ -1,0 +1,97 @@
+"""What steps cost: a measured table, and its correction while decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as ListOf
+
+import attrs
+
+
+@attrs.frozen
+class CostTable:
+    """Measured costs in µs.
+
+    `rows[r - 1]`: a step with r verify rows, all but drafting. `drafting[name][k]`: following the
+    target and drafting k tokens with a drafter. `change`: what a step costs more when its number
+    of rows differs from the step before (a compute graph is built anew).
+    """
+
+    rows: tuple[float, ...]
+    drafting: Mapping[str, tuple[float, ...]]
+    change: float = 0.0
+    acceptance: Mapping[str, tuple[float, ...]] = attrs.field(factory=dict)
+    """Conditional acceptance by position that was seen while measuring, by drafter."""
+
+
+def lookup(table: ListOf[float], i: int) -> float:
+    """Entry `i`; beyond the table its last increase goes on."""
+    if i < len(table):
+        return table[i]
+    rise = table[-1] - table[-2] if len(table) > 1 else 0.0
+    return table[-1] + max(0.0, rise) * (i - len(table) + 1)
+
+
+_OUTLIER = 0.25
+"""An observation counts as at most this much more or less than what was expected."""
+_PACE = 0.1
+"""Weight of a new observation in the common factor."""
+_ENTRY = 0.01
+"""Weight of a new observation in one entry of the table."""
+
+
+class Costs:
+    """A table that follows what is observed.
+
+    A machine that is slower as a whole (heat, neighbours) changes no decision, so every
+    observation is first divided by a common factor, and only what remains moves an entry.
+    Outliers are clamped.
+    """
+
+    def __init__(self, table: CostTable) -> None:
+        self._rows = list(table.rows)
+        self._drafting = {name: list(costs) for name, costs in table.drafting.items()}
+        self.change = table.change
+        self._pace: dict[int, float] = {}
+        self._last = 0
+
+    @property
+    def last_rows(self) -> int:
+        """Rows of the step before."""
+        return self._last
+
+    def rows(self, n: int) -> float:
+        """A step with `n` verify rows, without drafting."""
+        return lookup(self._rows, n - 1)
+
+    def drafting(self, name: str, k: int) -> float:
+        """Drafting `k` tokens."""
+        table = self._drafting.get(name)
+        return lookup(table, k) if table else 0.0
+
+    def observe(
+        self, sequences: int, rows: int, rest_us: float, name: str, k: int, draft_us: float
+    ) -> None:
+        """A step of `sequences` sequences took so long; `name` drafted `k` tokens in it."""
+        changed, self._last = rows != self._last, rows
+        if changed:
+            return
+        pace = self._pace.get(sequences, 1.0)
+        if rows <= len(self._rows):
+            expected = self._rows[rows - 1] * pace
+            off = max(-_OUTLIER, min(_OUTLIER, rest_us / expected - 1.0))
+            self._pace[sequences] = pace * (1.0 + _PACE * off)
+            if sequences == 1:
+                self._rows[rows - 1] *= 1.0 + _ENTRY * off
+        table = self._drafting.get(name)
+        if sequences == 1 and table and k < len(table) and table[k] > 0.0:
+            off = max(-_OUTLIER, min(_OUTLIER, draft_us / (table[k] * pace) - 1.0))
+            table[k] *= 1.0 + _ENTRY * off
+
+    def table(self) -> dict[str, object]:
+        """The numbers as they are now, for statistics."""
+        return {
+            "rows_us": [round(c, 1) for c in self._rows],
+            "drafting_us": {n: [round(c, 1) for c in t] for n, t in self._drafting.items()},
+            "change_us": round(self.change, 1),
+        }

@@ -1,0 +1,40 @@
+"""When to draft although it does not seem worth it: to notice that it has become so."""
+
+from __future__ import annotations
+
+_LEAST, _MOST = 4, 512
+
+
+class Prober:
+    """Decides when a drafter that is out of favour is tried again.
+
+    A try costs `excess`, in units of the step it replaces. Tries are spaced so that they take no
+    more than the share `budget` of the time; failures double the wait, up to 512 steps. A try
+    that succeeds is followed by another at once: either the estimate rises until drafting pays,
+    or one fails.
+    """
+
+    def __init__(self, budget: float) -> None:
+        self._budget = budget
+        self._wait = 0.0
+        self._quiet = 0
+        self._failures = 0
+        self.tries = 0
+
+    def due(self) -> bool:
+        """Another step without a draft goes by; True: draft in it."""
+        if self._quiet < self._wait:
+            self._quiet += 1
+            return False
+        self.tries += 1
+        return True
+
+    def result(self, success: bool, excess: float) -> None:
+        """How a try ended, and what it cost more than no try."""
+        self._quiet = 0
+        if success:
+            self._wait, self._failures = 0.0, 0
+            return
+        spaced = max(_LEAST, excess / self._budget if self._budget else _MOST)
+        self._wait = min(_MOST, spaced * 2**self._failures)
+        self._failures = min(self._failures + 1, 10)
