@@ -117,18 +117,26 @@ class Registry:
         if os.environ.get("OUTRIDER_TRACE_PLUGINS"):
             self._manager.add_hookcall_monitoring(_trace_before, _trace_after)
         self._entries: dict[tuple[str, str], Entry] = {}
+        self._claimed_twice: dict[tuple[str, str], str] = {}
+        self._allowed: frozenset[str] | None = None
         self._models: dict[str, tuple[Path, Source]] = {}
-        self._modules: list[tuple[ModuleType, Source]] = []
         self.failures: list[Failure] = []
 
     # --- loading ------------------------------------------------------------------------------
 
     def load_installed(self) -> None:
-        """Load the plugins of every installed distribution; a broken one only counts as failed."""
+        """Load the plugins of every installed distribution.
+
+        What is wrong with one of them is kept in `failures` and stops only a pipeline that needs
+        it: a failing import, a broken contract, a name that two of them claim.
+        """
         allowed = os.environ.get("OUTRIDER_PLUGINS")
-        names = None if allowed is None else {n.strip() for n in allowed.split(",")}
+        if allowed is not None:
+            self._allowed = frozenset(n.strip() for n in allowed.split(",") if n.strip())
+        known: set[str] = set()
         for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda p: p.name):
-            if names is not None and point.name not in names:
+            known.add(point.name)
+            if self._allowed is not None and point.name not in self._allowed:
                 continue
             distribution = point.dist
             source = Source(
@@ -137,12 +145,14 @@ class Registry:
                 distribution.version if distribution else "?",
             )
             try:
-                module = point.load()
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-                self.failures.append(Failure(source, reason))
-                continue
-            self.add(module, source)
+                self._register(point.load(), source, shared=True)
+            except PluginError as error:
+                self.failures.append(Failure(source, str(error)))
+            except (Exception, SystemExit) as error:
+                self.failures.append(Failure(source, f"{type(error).__name__}: {error}"))
+        for name in sorted((self._allowed or frozenset()) - known):
+            reason = f"named in OUTRIDER_PLUGINS, but not installed; {nearest(name, known)}"
+            self.failures.append(Failure(Source(name, "", ""), reason))
 
     def load_file(self, path: Path) -> None:
         """Load a one-file plugin. Raises PluginError with the original error if it is broken."""
@@ -157,7 +167,7 @@ class Registry:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             del sys.modules[name]
             line = _line_in(error, path)
             raise PluginError(
@@ -166,64 +176,119 @@ class Registry:
         self.add(module, Source(str(path), "", ""))
 
     def add(self, module: ModuleType, source: Source) -> None:
-        """Register a plugin module. Raises PluginError when it breaks a contract."""
+        """Register a plugin module. Raises PluginError when it breaks a contract.
+
+        Nothing of a plugin that is refused stays registered.
+        """
+        self._register(module, source, shared=False)
+
+    def _register(self, module: ModuleType, source: Source, *, shared: bool) -> None:
+        """`shared`: a name that is taken already is noted, and then belongs to neither."""
         try:
             self._manager.register(module, name=source.plugin)
             self._manager.check_pending()
+            offers = self._collect(module, source)
+            models = self._offers(module, "outrider_models", source)
+            for entry in offers:
+                problem = contract_problem(KINDS[entry.kind], entry.cls)
+                if problem:
+                    raise PluginError(f"the {entry.kind} {entry.name!r} of {source}: {problem}")
+            twice = [e for e in offers if (e.kind, e.name) in self._entries]
+            if twice and not shared:
+                raise PluginError(self._claim(twice[0]))
+            for name in models:
+                if name in self._models:
+                    other = self._models[name][1]
+                    raise PluginError(
+                        f"the model name {name!r} is claimed by {other} and by {source}"
+                    )
         except (pluggy.PluginValidationError, ValueError) as error:
+            self._forget(module)
             raise PluginError(f"the plugin {source} is not valid: {error}") from None
-        self._modules.append((module, source))
-        for kind in KINDS.values():
-            for name, cls in self._offers(module, kind.hook, source).items():
-                self._add_entry(kind, name, cls, source)
-        for name, path in self._offers(module, "outrider_models", source).items():
-            if name in self._models:
-                other = self._models[name][1]
-                raise PluginError(f"the model name {name!r} is claimed by {other} and by {source}")
+        except PluginError:
+            self._forget(module)
+            raise
+        for entry in twice:
+            key = (entry.kind, entry.name)
+            self._claimed_twice[key] = self._claim(entry)
+            self.failures.append(Failure(source, self._claimed_twice[key]))
+        for entry in offers:
+            if entry not in twice:
+                self._entries[(entry.kind, entry.name)] = entry
+        for name, path in models.items():
             self._models[name] = (Path(path), source)
 
-    def _offers(self, module: ModuleType, hook: str, source: Source) -> Mapping[str, Any]:
-        others = [m for m, _ in self._modules if m is not module]
-        caller = self._manager.subset_hook_caller(hook, others)
-        offers: dict[str, Any] = {}
-        for result in caller():
-            if not isinstance(result, Mapping):
-                raise PluginError(
-                    f"{hook} of {source} returned {type(result).__name__}; expected a mapping "
-                    "from name to class"
-                )
-            offers.update(result)  # pyright: ignore[reportUnknownArgumentType]
-        return offers
+    def _forget(self, module: ModuleType) -> None:
+        if self._manager.is_registered(module):
+            self._manager.unregister(module)
 
-    def _add_entry(self, kind: Kind, name: str, cls: Any, source: Source) -> None:
-        other = self._entries.get((kind.name, name))
-        if other is not None:
+    def _collect(self, module: ModuleType, source: Source) -> list[Entry]:
+        callers = self._manager.get_hookcallers(module)
+        if not callers:
             raise PluginError(
-                f"the {kind.name} name {name!r} is claimed twice: by {other.cls.__qualname__} of "
-                f"{other.source} and by {getattr(cls, '__qualname__', cls)} of {source}"
+                f"{source} implements no hook; is @hookimpl missing? The hooks are: "
+                + ", ".join(kind.hook for kind in KINDS.values())
             )
-        problem = contract_problem(kind, cls)
-        if problem:
-            raise PluginError(f"the {kind.name} {name!r} of {source}: {problem}")
-        self._entries[(kind.name, name)] = Entry(kind.name, name, cls, source)
+        return [
+            Entry(kind.name, name, cls, source)
+            for kind in KINDS.values()
+            for name, cls in self._offers(module, kind.hook, source).items()
+        ]
+
+    def _offers(self, module: ModuleType, hook: str, source: Source) -> Mapping[str, Any]:
+        """What one plugin's implementation of a hook returns."""
+        others = [m for m in self._manager.get_plugins() if m is not module]
+        caller = self._manager.subset_hook_caller(hook, others)
+        if not caller.get_hookimpls():
+            return {}
+        try:
+            [offers] = caller() or [None]
+        except Exception as error:
+            raise PluginError(
+                f"{hook} of {source} failed: {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(offers, Mapping):
+            raise PluginError(
+                f"{hook} of {source} returned {type(offers).__name__}; expected a mapping from "
+                "name to class"
+            )
+        return dict(offers)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+    def _claim(self, entry: Entry) -> str:
+        other = self._entries[(entry.kind, entry.name)]
+        return (
+            f"the {entry.kind} name {entry.name!r} is claimed twice: by "
+            f"{_qualified(other.cls)} of {other.source} and by {_qualified(entry.cls)} of "
+            f"{entry.source}; uninstall one of them, or list in OUTRIDER_PLUGINS what to load"
+        )
 
     # --- asking -------------------------------------------------------------------------------
 
     def entries(self, kind: str | None = None) -> list[Entry]:
         """Everything on offer (of a kind), by kind and name."""
         return sorted(
-            (e for e in self._entries.values() if kind in (None, e.kind)),
+            (
+                e
+                for key, e in self._entries.items()
+                if kind in (None, e.kind) and key not in self._claimed_twice
+            ),
             key=lambda e: (list(KINDS).index(e.kind), e.name),
         )
 
     def find(self, kind: str, name: str) -> Entry | None:
-        """The component of this kind and name, if there is one."""
+        """The component of this kind and name, if exactly one plugin offers it."""
+        if (kind, name) in self._claimed_twice:
+            return None
         return self._entries.get((kind, name))
 
     def unknown(self, kind: str, name: str) -> str:
         """A sentence about a name that is not on offer: the names that are, and failed plugins."""
+        if (kind, name) in self._claimed_twice:
+            return self._claimed_twice[(kind, name)]
         known = [e.name for e in self.entries(kind)]
         text = f"there is no {kind} named {name!r}; {nearest(name, known)}"
+        if self._allowed is not None:
+            text += " (OUTRIDER_PLUGINS limits which plugins are loaded)"
         if self.failures:
             failed = "; ".join(f"{f.source}: {f.reason}" for f in self.failures)
             text += f" (these plugins could not be loaded: {failed})"
@@ -318,12 +383,17 @@ def _line_in(error: BaseException, path: Path) -> str:
     if isinstance(error, SyntaxError) and error.lineno:
         return f" (line {error.lineno})"
     line = None
+    own = path.resolve()
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == str(path):
+        if Path(trace.tb_frame.f_code.co_filename).resolve() == own:
             line = trace.tb_lineno
         trace = trace.tb_next
     return f" (line {line})" if line else ""
+
+
+def _qualified(cls: Any) -> str:
+    return str(getattr(cls, "__qualname__", cls))
 
 
 def _trace_before(hook_name: str, methods: Any, kwargs: Any) -> None:
