@@ -14,6 +14,9 @@ from collections.abc import Sequence as ListOf
 from itertools import accumulate
 from operator import mul
 
+_NONE = -1.0
+"""In place of a chance: the sequence has no further position."""
+
 
 def chances(acceptance: ListOf[float]) -> list[float]:
     """Chance that draft i and all before it hold, from conditional acceptance by position."""
@@ -51,18 +54,18 @@ def allocate(acceptance: ListOf[ListOf[float]], cost: Callable[[ListOf[int]], fl
     best step seen on the way.
     """
     lengths = [0] * len(acceptance)
-    following = [a[0] if a else 0.0 for a in acceptance]
+    following = [a[0] if a else _NONE for a in acceptance]
     expected = float(len(lengths))
     best, rate = list(lengths), expected / cost(lengths)
     while True:
-        chance = max(following, default=0.0)
-        if chance <= 0.0:
+        chance = max(following, default=_NONE)
+        if chance == _NONE:
             return best
         s = following.index(chance)
         lengths[s] += 1
         expected += chance
         k = lengths[s]
-        following[s] = chance * acceptance[s][k] if k < len(acceptance[s]) else 0.0
+        following[s] = chance * acceptance[s][k] if k < len(acceptance[s]) else _NONE
         found = expected / cost(lengths)
         if found > rate:
             best, rate = list(lengths), found

@@ -9,7 +9,7 @@ class Prober:
     """Decides when a drafter that is out of favour is tried again.
 
     A try costs `excess`, in units of the step it replaces. Tries are spaced so that they take no
-    more than the share `budget` of the time; failures double the wait, up to 512 steps. A try
+    more than the share `budget` of the time; failures double shorter waits, up to 512 steps. A try
     that succeeds is followed by another at once: either the estimate rises until drafting pays,
     or one fails.
     """
@@ -36,5 +36,5 @@ class Prober:
             self._wait, self._failures = 0.0, 0
             return
         spaced = max(_LEAST, excess / self._budget if self._budget else _MOST)
-        self._wait = min(_MOST, spaced * 2**self._failures)
+        self._wait = min(max(_MOST, spaced), spaced * 2**self._failures)
         self._failures = min(self._failures + 1, 10)

@@ -1,0 +1,91 @@
+"""Acceptance by position: what is believed, and what changes it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from outrider_lengths.acceptance import Acceptance, Given, outcome
+
+outcomes = st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=60)
+
+
+@given(outcomes, st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_estimates_are_probabilities(seen, prior):
+    known = Acceptance(Given(prior), weight=4, keep=0.95)
+    for accepted, rejected in seen:
+        known.observe(accepted, rejected)
+    assert all(0 <= rate <= 1 for rate in known.estimate(16))
+    assert len(known.estimate(16)) == 16
+
+
+def test_without_evidence_the_prior_is_believed_and_deeper_positions_are_as_good():
+    known = Acceptance(Given((0.9, 0.6)), weight=4, keep=0.95)
+    assert known.estimate(4) == [0.9, 0.6, 0.6, 0.6]
+
+
+def test_a_position_nobody_tried_is_as_good_as_the_one_before_it():
+    known = Acceptance(Given((0.5,)), weight=1, keep=1.0)
+    for _ in range(99):
+        known.observe(1, False)
+    first, second, third = known.estimate(3)
+    assert first == second == third > 0.98
+
+
+def test_what_other_sequences_showed_counts_for_deeper_positions():
+    common = Acceptance(Given((0.7,)), weight=1, keep=1.0)
+    for _ in range(200):
+        common.observe(1, True)
+    mine = Acceptance(common, weight=4, keep=0.95)
+    mine.observe(1, False)
+    assert mine.estimate(2)[1] < 0.02
+
+
+def test_rates_converge_to_those_of_the_source():
+    rng = random.Random(5)
+    truth = (0.9, 0.7, 0.5)
+    known = Acceptance(Given((0.1,)), weight=4, keep=0.999)
+    for _ in range(5000):
+        accepted = 0
+        while accepted < 3 and rng.random() < truth[accepted]:
+            accepted += 1
+        known.observe(accepted, accepted < 3)
+    assert known.estimate(3) == pytest.approx(truth, abs=0.05)
+
+
+def test_a_change_is_noticed_within_some_twenty_steps():
+    known = Acceptance(Given((0.9,)), weight=4, keep=0.95)
+    for _ in range(200):
+        known.observe(3, False)
+    for _ in range(20):
+        known.observe(0, True)
+    assert known.estimate(1)[0] < 0.45
+
+
+def test_what_was_not_tried_for_long_returns_to_the_prior():
+    known = Acceptance(Given((0.8,)), weight=4, keep=0.95)
+    for _ in range(50):
+        known.observe(0, True)
+    assert known.estimate(1)[0] < 0.2
+    for _ in range(500):
+        known.relax(0.99)
+    assert known.estimate(1)[0] > 0.75
+
+
+@pytest.mark.parametrize(
+    ("proposed", "accepted", "emitted", "expected"),
+    [
+        (4, 4, 5, (4, False)),
+        (4, 2, 3, (2, True)),
+        (4, 0, 1, (0, True)),
+        # the second draft ended the generation: nobody judged the third
+        (4, 2, 2, (2, False)),
+        (4, 4, 1, (1, False)),
+    ],
+)
+def test_an_accepted_end_is_no_rejection_of_what_would_have_followed(
+    proposed, accepted, emitted, expected
+):
+    assert outcome(proposed, accepted, emitted) == expected

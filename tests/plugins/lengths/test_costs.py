@@ -1,0 +1,61 @@
+"""Costs follow what is observed, but not every hiccup."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from outrider_lengths.costs import Costs, CostTable, lookup
+
+TABLE = CostTable((100.0, 150.0, 200.0), {"mtp": (5.0, 30.0, 60.0)}, change=20.0)
+
+
+def observe(costs, rows, rest_us, draft_us=0.0, k=0, times=1):
+    for _ in range(times):
+        costs.observe(1, rows, rest_us, "mtp", k, draft_us)
+
+
+def test_beyond_the_table_its_last_increase_goes_on():
+    assert [lookup((1.0, 3.0, 6.0), i) for i in range(5)] == [1.0, 3.0, 6.0, 9.0, 12.0]
+    assert lookup((5.0, 4.0), 4) == 4.0, "a table that ends with a cliff is no reason to fall on"
+    assert lookup((5.0,), 3) == 5.0
+
+
+def test_a_machine_that_is_slower_as_a_whole_changes_no_ratio():
+    costs = Costs(TABLE)
+    rng = random.Random(1)
+    for _ in range(400):
+        rows = rng.choice([1, 1, 2, 2, 3, 3])
+        observe(costs, rows, TABLE.rows[rows - 1] * 1.8, times=3)
+    assert costs.rows(3) / costs.rows(1) == pytest.approx(2.0, rel=0.1)
+
+
+def test_an_entry_that_was_measured_wrong_is_corrected():
+    costs = Costs(TABLE)
+    for _ in range(600):
+        observe(costs, 1, 100.0, times=3)
+        observe(costs, 3, 120.0, times=3)
+    assert costs.rows(3) / costs.rows(1) == pytest.approx(1.2, rel=0.1)
+
+
+def test_a_single_outlier_moves_nothing_much():
+    costs = Costs(TABLE)
+    observe(costs, 2, 150.0, times=2)
+    observe(costs, 2, 150.0 * 1000)
+    assert costs.rows(2) == pytest.approx(150.0, rel=0.01)
+
+
+def test_a_step_with_another_number_of_rows_says_nothing_about_rows():
+    costs = Costs(TABLE)
+    for _ in range(100):
+        observe(costs, 1, 1000.0)
+        observe(costs, 2, 1000.0)
+    assert costs.rows(1) == 100.0
+
+
+def test_drafting_costs_follow_too():
+    costs = Costs(TABLE)
+    observe(costs, 2, 150.0, draft_us=60.0, k=1, times=400)
+    assert costs.drafting("mtp", 1) > 50.0
+    assert costs.drafting("mtp", 2) == 60.0
+    assert costs.drafting("unheard of", 3) == 0.0
