@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+"""The whole comparison at a size for which no trained drafter is at hand, on one accelerator.
+
+    scripts/gpu_bench.py pack                   with a network: source and wheels into build/gpu
+    scripts/gpu_bench.py all --out DIR          on the CUDA machine: everything, as JSON in DIR
+    scripts/gpu_bench.py all --out DIR --size tiny --cpu --llama-server PATH     a rehearsal
+
+Steps of `all`, each skipped when its result is there, so that a run that broke off goes on:
+
+    install   Outrider and what it needs, from build/gpu/wheels into build/gpu/site
+    build     libllama and llama-server with CUDA (scripts/cuda/build.sh), four minutes on 16 cores
+    models    random weights with the 27B geometry, target and DFlash2 drafter
+    check     one generation; names the way out if loading the library breaks Python
+    ab        outrider against llama-server: plain, MTP k=3, DFlash2 k=3 and k=7, synthetic
+              acceptance, greedy and at temperature 0.7
+    costs     c(r), d(k), rollback, snapshot on the device, copy to the host
+    ttft      second turns at 1.1k and 16k tokens
+
+A single step may be named instead of `all`. Only the standard library is needed to start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPTS = ROOT / "scripts"
+RATES = "0.9,0.8,0.7,0.62,0.55,0.5,0.45"
+COMPARISONS = {
+    "plain": ("plain", "plain", 0),
+    "mtp-k3": ("mtp", "draft-mtp:3", 3),
+    "dflash2-k3": ("dflash2", "draft-dflash:3", 3),
+    "dflash2-k7": ("dflash2", "draft-dflash:7", 7),
+}
+# packages that a machine with PyTorch has already; the others travel as wheels
+THERE = {
+    *("attrs", "click", "jinja2", "markdown-it-py", "markupsafe", "mdurl", "numpy", "packaging"),
+    *("pluggy", "pygments", "pyyaml", "rich", "setuptools", "tqdm", "typing-extensions", "xxhash"),
+}
+STANDARD_CXX = "libstdc++.so.6"
+
+
+class StepError(RuntimeError):
+    """A step that failed; the message says which, and shows the end of what it printed."""
+
+
+class Bench:
+    """Paths and settings of one run."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.work: Path = options.work.absolute()
+        self.out: Path = options.out.absolute()
+        self.site = self.work / "site"
+        self.build = self.work / "cuda"
+        self.environment = dict(os.environ)
+        if not options.cpu:
+            paths = [self.site, self.build / "src" / "gguf-py"]
+            known = filter(None, [self.environment.get("PYTHONPATH")])
+            self.environment["PYTHONPATH"] = os.pathsep.join([*map(str, paths), *known])
+            self.environment["OUTRIDER_LIBLLAMA"] = str(self.build / "bin" / "libllama.so")
+
+    # --- steps --------------------------------------------------------------------------------
+
+    def pack(self) -> None:
+        """Source archive and wheels, where there is a network."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        archive = self.work / "llama-source.tar.xz"
+        if not archive.is_file():
+            self.run(["bash", str(SCRIPTS / "cuda" / "pack_source.sh"), str(archive)])
+        wheels = self.work / "wheels"
+        platforms = [f"manylinux_2_{n}_x86_64" for n in (28, 27, 26, 24, 17, 12, 5)]
+        platforms += ["manylinux2014_x86_64", "manylinux1_x86_64"]
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels)]
+        command += ["--only-binary=:all:", "--implementation", "cp"]
+        command += ["--python-version", self.options.python]
+        for platform in platforms:
+            command += ["--platform", platform]
+        self.run([*command, *sorted(set(requirements("outrider")) - THERE - {"llama-cpp-python"})])
+
+    def install(self) -> None:
+        """Outrider itself, with its plugins, into a folder of its own."""
+        if (self.site / "outrider").is_dir():
+            return
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
+        pip += ["--no-compile", "--target", str(self.site)]
+        wheels = sorted(str(p) for p in (self.work / "wheels").glob("*.whl"))
+        if not wheels:
+            raise StepError(f"no wheels in {self.work / 'wheels'}: run `gpu_bench.py pack` first")
+        self.run([*pip, *wheels])
+        self.run([*pip, "--upgrade", "--no-build-isolation", str(ROOT)])
+
+    def build_library(self) -> None:
+        """libllama and llama-server with CUDA."""
+        archive = self.work / "llama-source.tar.xz"
+        if not archive.is_file():
+            raise StepError(f"{archive} is missing: run `gpu_bench.py pack` first")
+        self.run(["bash", str(SCRIPTS / "cuda" / "build.sh"), str(archive), str(self.build)])
+
+    def models(self) -> None:
+        """Target and drafter of the chosen geometry."""
+        for kind, path in (("target", self.target), ("dflash", self.drafter)):
+            if path.is_file():
+                continue
+            scratch = path.with_suffix(".part")
+            command = [sys.executable, str(SCRIPTS / "synth_gguf.py"), kind, str(scratch)]
+            command += ["--size", self.options.size, "--vocab", str(self.vocabulary)]
+            if kind == "dflash":
+                command += ["--layers", str(self.options.layers)]
+            self.run(command)
+            scratch.rename(path)
+
+    def check(self) -> None:
+        """One generation. If Python dies in the library, try again with one libstdc++ for all."""
+        command = self.command("outrider", "generate", "Hello", "-q", "--raw", "-n", "8")
+        command += ["-p", str(self.pipeline("plain")), "-m", str(self.target)]
+        command += [*self.sets("engine.threads=2")]
+        try:
+            self.run(command)
+        except StepError as error:
+            library = shared_libstdcxx()
+            if self.options.cpu or library is None:
+                raise
+            print(f"gpu_bench: {error}\ngpu_bench: trying again with {library} preloaded")
+            self.environment["LD_PRELOAD"] = library
+            self.run(command)
+            print("gpu_bench: it works with the preloaded library, so the build is not clean yet")
+
+    def ab(self) -> None:
+        """Outrider against llama-server, one comparison after the other."""
+        for name, (pipeline, peer, k) in COMPARISONS.items():
+            result = self.out / f"{name}.json"
+            if finished(result):
+                continue
+            text = self.pipeline(pipeline)
+            label = f"{text}+draft_length.k={k}" if k else str(text)
+            command = [sys.executable, str(SCRIPTS / "ab_bench.py"), "--resume", "--sampled"]
+            command += ["--pipelines", label, "--peers", peer, "--keep-engines", "--ignore-eog"]
+            command += ["--model", str(self.target), "--drafter", str(self.drafter)]
+            command += ["--llama-server", str(self.server), "--out", str(result)]
+            command += ["--families", "code-completion,prose", "--per-family", "1"]
+            command += ["--runs", str(self.options.runs), "--tokens", str(self.options.tokens)]
+            command += ["--threads", str(self.options.threads)]
+            if k:
+                command += ["--synthetic", RATES]
+            self.run(command)
+
+    def costs(self) -> None:
+        """What verify rows, drafts and ways to undo them cost, with either drafter."""
+        for name in ("mtp", "dflash2"):
+            result = self.out / f"costs-{name}.json"
+            if result.is_file():
+                continue
+            command = [sys.executable, str(SCRIPTS / "engine_costs.py"), "--out", str(result)]
+            command += ["--pipeline", str(self.pipeline(name)), "--model", str(self.target)]
+            command += [
+                "--length",
+                str(self.options.length),
+                "--rows",
+                "16" if name == "mtp" else "8",
+            ]
+            self.run([*command, *self.sets(f"engine.threads={self.options.threads}")])
+
+    def ttft(self) -> None:
+        """Second turns: outrider with its snapshots, llama-server with its cache."""
+        result = self.out / "ttft.json"
+        if result.is_file():
+            return
+        found: dict[str, object] = {}
+        lengths = self.options.ttft
+        context = max(lengths) + 512
+        for tokens in lengths:
+            command = [sys.executable, str(SCRIPTS / "ttft_bench.py"), "--json"]
+            command += ["--pipeline", str(self.pipeline("plain")), "--model", str(self.target)]
+            command += ["--tokens", str(tokens), "--repeats", "3" if tokens < 4000 else "1"]
+            command += [
+                *self.sets(f"engine.threads={self.options.threads}", f"engine.context={context}")
+            ]
+            found[f"outrider {tokens}"] = json.loads(self.run(command, quiet=True).splitlines()[-1])
+        scratch = self.work / "peer-ttft.json"
+        command = [sys.executable, str(SCRIPTS / "peer_ttft.py"), "--out", str(scratch)]
+        command += ["--llama-server", str(self.server), "--model", str(self.target)]
+        command += ["--context", str(context), "--threads", str(self.options.threads)]
+        command += ["--repeats", "3"]
+        for tokens in lengths:
+            command += ["--tokens", str(tokens)]
+        self.run(command)
+        found["llama-server"] = json.loads(scratch.read_text())
+        self.out.mkdir(parents=True, exist_ok=True)
+        result.write_text(json.dumps(found, indent=1) + "\n")
+
+    # --- paths and processes ------------------------------------------------------------------
+
+    @property
+    def target(self) -> Path:
+        """The target's GGUF."""
+        return self.work / f"synthetic-{self.options.size}.gguf"
+
+    @property
+    def drafter(self) -> Path:
+        """The DFlash2 drafter's GGUF."""
+        return self.work / f"synthetic-{self.options.size}-dflash2.gguf"
+
+    @property
+    def vocabulary(self) -> Path:
+        """A GGUF with the vocabulary."""
+        given: Path | None = self.options.vocab
+        return given or self.build / "src" / "models" / "ggml-vocab-qwen35.gguf"
+
+    @property
+    def server(self) -> Path:
+        """llama-server."""
+        given: Path | None = self.options.llama_server
+        return given or self.build / "bin" / "llama-server"
+
+    def pipeline(self, name: str) -> Path:
+        """A pipeline file of this run; DFlash2's names the synthetic drafter."""
+        path = self.work / f"{name}.yaml"
+        text = (ROOT / "examples" / "pipelines" / f"{name}.yaml").read_text()
+        text = text.replace("model: outrider-nano-dflash2", f"model: {self.drafter}")
+        path.write_text(text.replace("model: outrider-nano\n", f"model: {self.target}\n"))
+        return path
+
+    def command(self, module: str, *arguments: str) -> list[str]:
+        """Outrider's command line, without relying on an installed script."""
+        return [sys.executable, "-c", f"from {module}.cli import main; main()", *arguments]
+
+    def sets(self, *assignments: str) -> list[str]:
+        """`--set` for each assignment."""
+        return [part for text in assignments for part in ("--set", text)]
+
+    def run(self, command: list[str], quiet: bool = False) -> str:
+        """Run a command to its end; its standard output. Raises StepError."""
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, text=True, check=False
+        )
+        if not quiet:
+            print(done.stdout[-3000:], end="", flush=True)
+        if done.returncode:
+            name = Path(command[1] if command[0] in (sys.executable, "bash") else command[0]).name
+            raise StepError(f"{name} ended with status {done.returncode}: {' '.join(command)}")
+        return done.stdout
+
+
+def finished(path: Path) -> bool:
+    """Whether a comparison is complete: its table is written last."""
+    return path.is_file() and path.with_suffix(".md").is_file()
+
+
+def requirements(distribution: str) -> Iterable[str]:
+    """Names of everything a distribution needs, without extras, however deep."""
+    import importlib.metadata as metadata
+
+    seen: set[str] = set()
+    waiting = [distribution]
+    while waiting:
+        for line in metadata.requires(waiting.pop()) or ():
+            name, marker = re.match(r"([\w.-]+)(.*)", line).groups()  # type: ignore[union-attr]
+            name = name.lower().replace("_", "-")
+            if "extra ==" in marker or name in seen:
+                continue
+            try:
+                metadata.version(name)
+            except metadata.PackageNotFoundError:
+                continue  # for another platform or an older Python
+            seen.add(name)
+            waiting.append(name)
+    return seen
+
+
+def shared_libstdcxx() -> str | None:
+    """The path of the system's C++ library."""
+    try:
+        listed = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    found = re.search(rf"{re.escape(STANDARD_CXX)} .*x86-64.*=> (\S+)", listed.stdout)
+    return found[1] if found else None
+
+
+def main() -> int:
+    """Run the chosen steps; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add(
+        "step",
+        choices=["pack", "all", "install", "build", "models", "check", "ab", "costs", "ttft"],
+    )
+    add("--out", type=Path, default=ROOT / "build" / "gpu" / "results")
+    add("--work", type=Path, default=ROOT / "build" / "gpu", help="archives, builds, models")
+    add("--size", default="27b", help="geometry: 27b, 4b, 0.8b, tiny")
+    add("--layers", type=int, default=5, help="layers of the DFlash2 drafter")
+    add("--runs", type=int, default=3)
+    add("--tokens", type=int, default=256)
+    add("--threads", type=int, default=4)
+    add("--length", type=int, default=1500, help="tokens in memory where calls are timed")
+    add("--ttft", type=int, nargs="+", default=[1100, 16000], help="prompt lengths")
+    add("--python", default="3.12", help="pack: the other machine's Python")
+    add("--cpu", action="store_true", help="no CUDA: use this environment's library")
+    add("--vocab", type=Path, help="GGUF with the vocabulary (default: from the source)")
+    add("--llama-server", type=Path, help="an llama-server that is there already")
+    options = parser.parse_args()
+    bench = Bench(options)
+    steps: dict[str, Callable[[], None]] = {
+        "install": bench.install,
+        "build": bench.build_library,
+        "models": bench.models,
+        "check": bench.check,
+        "ab": bench.ab,
+        "costs": bench.costs,
+        "ttft": bench.ttft,
+    }
+    if options.cpu:
+        del steps["install"], steps["build"]
+    chosen = [*steps] if options.step == "all" else [options.step]
+    bench.work.mkdir(parents=True, exist_ok=True)
+    for name in chosen:
+        start = time.monotonic()
+        print(f"gpu_bench: {name}", flush=True)
+        try:
+            (bench.pack if name == "pack" else steps[name])()
+        except StepError as error:
+            print(f"gpu_bench: {name}: {error}", file=sys.stderr)
+            return 1
+        print(f"gpu_bench: {name} took {time.monotonic() - start:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
