@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,21 @@ import yaml
 from outrider.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain YAML, except that 1e-3 is a number, as in YAML 1.2, and a date is a text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(  # pyright: ignore[reportUnknownMemberType]
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$"),
+    list("-+.0123456789"),
+)
 
 
 @attrs.frozen
@@ -61,38 +75,52 @@ class Document:
         if not equals or not key.strip():
             raise ConfigError(f"{where}: expected key=value, for example drafter.use=none")
         try:
-            value = yaml.safe_load(text)
+            value = yaml.load(text, Loader=_Loader)
         except yaml.YAMLError as error:
             raise ConfigError(f"{where}: the value is not YAML: {_reason(error)}") from None
         path = _split(key.strip(), where)
         target: Any = self.data
-        for i, step in enumerate(path[:-1]):
-            target = self._descend(target, step, path, i, where)
+        for i, step in enumerate(path):
+            _check_step(target, step, path[:i], where)
+            if i < len(path) - 1:
+                target = _child(target, step, path[: i + 1], where)
         last = path[-1]
-        if isinstance(target, list):
-            if not isinstance(last, int) or last >= len(target):
-                raise ConfigError(f"{where}: {dotted(path)} does not exist")
-        elif not isinstance(last, str):
-            raise ConfigError(f"{where}: {dotted(path[:-1])} is not a list")
-        elif last == "use" and target.get("use") != value:
+        if last == "use" and len(path) > 1 and target.get("use") != value:
             target.clear()
         target[last] = value
         for known in [p for p in self.places if p[: len(path)] == path]:
             del self.places[known]
         self.places[path] = where
 
-    def _descend(self, target: Any, step: str | int, path: KeyPath, i: int, where: str) -> Any:
-        if isinstance(target, list):
-            if isinstance(step, int) and step < len(target):  # pyright: ignore[reportUnknownArgumentType]
-                return target[step]  # pyright: ignore[reportUnknownVariableType]
-        elif isinstance(target, dict) and isinstance(step, str):
-            child = target.setdefault(step, {})  # pyright: ignore[reportUnknownVariableType]
-            if isinstance(child, (dict, list)):
-                return child  # pyright: ignore[reportUnknownVariableType]
-            if child is None:
-                target[step] = {}
-                return target[step]  # pyright: ignore[reportUnknownVariableType]
-        raise ConfigError(f"{where}: {dotted(path[: i + 1])} is not something with keys")
+
+def _check_step(target: Any, step: str | int, path: KeyPath, where: str) -> None:
+    if not _is_list(target):
+        if isinstance(step, int):
+            raise ConfigError(f"{where}: {dotted(path)} is not a list")
+    elif isinstance(step, str):
+        raise ConfigError(f"{where}: {dotted(path)} is a list; give an index, as in [0]")
+    elif step >= len(target):
+        raise ConfigError(f"{where}: {dotted((*path, step))} does not exist")
+
+
+def _child(target: Any, step: str | int, path: KeyPath, where: str) -> Any:
+    """What stands at `step`, made something with keys: nothing, or a component's bare name."""
+    child: Any = target[step] if _is_list(target) else target.get(step)
+    if child is None:
+        child = target[step] = {}
+    elif isinstance(child, str):
+        child = target[step] = {"use": child}
+    elif not _is_list(child) and not _is_mapping(child):
+        raise ConfigError(f"{where}: {dotted(path)} is not something with keys")
+    return child
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict)
 
 
 def read_yaml(path: Path) -> Document:
@@ -114,14 +142,13 @@ def parse_yaml(text: str, name: str, base: Path) -> Document:
     """Parse a text; `name` is how messages call it."""
     document = Document({}, name, base)
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        if node is not None:
-            loader = yaml.SafeLoader("")
-            document.data = _construct(loader, node, (), document)
+        node: yaml.Node | None = yaml.compose(text, Loader=_Loader)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        data: Any = {} if node is None else _Reader(document).read(node, ())  # pyright: ignore[reportUnknownArgumentType]
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}{_line(error)}: not valid YAML: {_reason(error)}") from None
-    if not isinstance(document.data, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not _is_mapping(data):
         raise ConfigError(f"{name}: expected a mapping of keys at the top level")
+    document.data = data
     return document
 
 
@@ -133,29 +160,67 @@ def dotted(path: KeyPath) -> str:
     return text
 
 
-def _construct(loader: yaml.SafeLoader, node: yaml.Node, path: KeyPath, document: Document) -> Any:
-    document.places.setdefault(path, f"{document.name}:{node.start_mark.line + 1}")
-    if isinstance(node, yaml.MappingNode):
-        result: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key: Any = loader.construct_object(key_node, deep=True)  # pyright: ignore[reportUnknownMemberType]
-            if not isinstance(key, str):
-                key = str(key) if isinstance(key, Hashable) else "?"
+class _Reader:
+    """Builds plain data from nodes, noting the place of every value."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._loader = _Loader("")
+        self._open: list[int] = []
+        self._merged: dict[int, int] = {}
+
+    def read(self, node: yaml.Node, path: KeyPath) -> Any:
+        """The data of a node and of everything in it."""
+        self._document.places.setdefault(path, self._place(node))
+        if isinstance(node, yaml.ScalarNode):
+            return self._loader.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if id(node) in self._open:
+            raise ConfigError(f"{self._place(node)}: {dotted(path)} contains itself")
+        self._open.append(id(node))
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, path)
+            assert isinstance(node, yaml.SequenceNode)
+            return [self.read(item, (*path, i)) for i, item in enumerate(node.value)]
+        finally:
+            self._open.pop()
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        own: set[str] = set()
+        merged = self._flatten(node)
+        for n, (key_node, value_node) in enumerate(node.value):
+            key = self._key(key_node)
             child = (*path, key)
-            place = f"{document.name}:{key_node.start_mark.line + 1}"
-            if key in result:
-                document.problems.append(
-                    Problem(
-                        place, dotted(child), f"given twice (first on {document.places[child]})"
-                    )
+            if key in own:
+                first = self._document.places[child]
+                self._document.problems.append(
+                    Problem(self._place(key_node), dotted(child), f"given twice (first on {first})")
                 )
                 continue
-            document.places[child] = place
-            result[key] = _construct(loader, value_node, child, document)
+            if n >= merged:
+                own.add(key)
+            self._document.places[child] = self._place(key_node)
+            result[key] = self.read(value_node, child)
         return result
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(loader, item, (*path, i), document) for i, item in enumerate(node.value)]
-    return loader.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+
+    def _flatten(self, node: yaml.MappingNode) -> int:
+        """Replace `<<` by what it merges in; returns how many keys come from there."""
+        if id(node) not in self._merged:
+            merges = [k for k, _ in node.value if k.tag == "tag:yaml.org,2002:merge"]
+            written = len(node.value) - len(merges)
+            if merges:
+                self._loader.flatten_mapping(node)
+            self._merged[id(node)] = len(node.value) - written
+        return self._merged[id(node)]
+
+    def _key(self, node: yaml.Node) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise ConfigError(f"{self._place(node)}: a key must be a text")
+        return str(node.value)
+
+    def _place(self, node: yaml.Node) -> str:
+        return f"{self._document.name}:{node.start_mark.line + 1}"
 
 
 def _split(key: str, where: str) -> KeyPath:
