@@ -58,13 +58,16 @@ class ReasoningBudgetFactory(ConstraintFactory):
     def make(self, request: Mapping[str, Any], prompt: Prompt | None) -> Constraint | None:
         """The budget of a request; None when it has no limit."""
         budget = self._budget(request)
-        if budget is None:
+        room = _whole(request, "max_completion_tokens") or _whole(request, "max_tokens")
+        kept = _wish(request, "min_answer_tokens", None)
+        if budget is None and (kept is None or room is None):
             return None
         tags = self._find_tags()
-        room = _whole(request, "max_completion_tokens") or _whole(request, "max_tokens")
         if room is not None:
-            kept = _wish(request, "min_answer_tokens", self.config.min_answer_tokens)
-            budget = max(0, min(budget, room - len(tags.closing) - kept))
+            kept = self.config.min_answer_tokens if kept is None else kept
+            most = max(0, room - len(tags.closing) - kept)
+            budget = most if budget is None else min(budget, most)
+        assert budget is not None
         inside = prompt is not None and prompt.thinking
         return ReasoningBudget(budget, tags, inside=inside, n_vocab=self._vocabulary.size)
 

@@ -46,6 +46,7 @@ DRAFTERS = {
     "none": ("drafter.use=none",),
     "suffix": ("drafter.use=suffix", "draft_length.k=5"),
     "mtp": ("drafter.use=mtp", "draft_length.k=3"),
+    "dflash2": ("drafter.use=dflash2", "drafter.model=outrider-nano-dflash2", "draft_length.k=7"),
     "cascade": (),
 }
 
@@ -162,11 +163,34 @@ def test_the_constrained_text_does_not_depend_on_the_drafter(open_pipeline: Open
     for sampler in ("greedy", "rejection"):
         texts.clear()
         extra = () if sampler == "greedy" else ("sampler.temperature=0.7", "sampler.seed=3")
-        for overrides in DRAFTERS.values():
-            pipeline = open_pipeline(f"sampler.use={sampler}", *extra, *overrides)
+        for name, overrides in DRAFTERS.items():
+            # Drafts that are drawn themselves are accepted by other draws than plain decoding's.
+            fixed = ("drafter.sample=false",) if name == "dflash2" else ()
+            pipeline = open_pipeline(f"sampler.use={sampler}", *extra, *overrides, *fixed)
             answers = [pipeline.chat(**r, max_tokens=200) for r in requests]
             texts.add(tuple(a.reasoning_content + "|" + a.content for a in answers))
         assert len(texts) == 1, (sampler, texts)
+
+
+@pytest.mark.parametrize("drafter", ["mtp", "dflash2"])
+def test_sampled_drafts_break_no_form(open_pipeline: OpenPipeline, drafter: str) -> None:
+    """Drafts drawn from their own distribution, behind `</think>` in the same step included."""
+    pipeline = open_pipeline(
+        "sampler.use=rejection",
+        "sampler.temperature=1.3",
+        *DRAFTERS[drafter],
+        "drafter.sample=true",
+    )
+    for seed in range(8):
+        answer = pipeline.chat(
+            QUESTION,
+            response_format={"type": "json_object", "schema": SHORT},
+            reasoning={"budget": 12, "min_answer_tokens": 100},
+            max_tokens=200,
+            seed=seed,
+        )
+        jsonschema.validate(json.loads(answer.content), SHORT)
+    assert sum(pipeline.statistics.accepted) > 0
 
 
 def test_forced_tokens_cost_no_target_call(open_pipeline: OpenPipeline) -> None:

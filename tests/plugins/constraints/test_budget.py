@@ -151,6 +151,9 @@ def test_room_for_an_answer_is_kept_below_max_tokens(plain: Pipeline) -> None:
     assert made(plain, request).budget == 64 - closing - 20
     assert made(plain, {"reasoning": {"budget": 100}, "max_tokens": 4}).budget == 0
     assert made(plain, {"reasoning": {"budget": 8}, "max_tokens": 64}).budget == 8
+    kept = {"reasoning": {"min_answer_tokens": 20}}
+    assert made(plain, {**kept, "max_tokens": 64}).budget == 64 - closing - 20
+    assert made(plain, kept) is None
 
 
 @pytest.mark.parametrize("budget", [-1, 1.5, "many", True])
