@@ -89,9 +89,9 @@ class SnapshotCache(PrefixCache):
         self._turns: dict[int, _Turn] = {}
         self._stored: dict[int, Key] = {}
         """The longest snapshot that begins what is in a slot."""
+        self.pauses: frozenset[int] = frozenset()
+        """Where the prefill of the latest request pauses for a snapshot."""
         self._slot: Slot
-        """The slot of the request being started, and where its prefill pauses for a snapshot."""
-        self._pauses: frozenset[int] = frozenset()
         self._experience = Experience()
         self._hits: Counter[str] = Counter()
         self._saved: Counter[str] = Counter()
@@ -269,15 +269,15 @@ class SnapshotCache(PrefixCache):
         places = boundaries(
             len(request.prompt), request.history, start, stored, config.every, config.min_tokens
         )
-        self._pauses = frozenset(places)
+        self.pauses = frozenset(places)
         return places
 
     def checkpoint(self, sequence: Sequence, states: States) -> None:
         """Prefill paused; take a snapshot if it is at a boundary."""
         length, request = sequence.slot.length, sequence.request
-        if length in self._pauses:
+        if length in self.pauses:
             last = "tail" if request.history is None else "history"
-            self._take(sequence.slot, states, last if length == max(self._pauses) else "every")
+            self._take(sequence.slot, states, last if length == max(self.pauses) else "every")
 
     def finished(self, sequence: Sequence, states: States) -> None:
         """Keep the end of the turn if the next prompt is likely to begin with all of it."""
