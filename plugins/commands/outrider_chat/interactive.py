@@ -42,7 +42,8 @@ def chat(
     assembled = Pipeline.load(pipeline, model=model, overrides=overrides)
     with opened(assembled) as ready:
         conversation = Conversation(ready, system, wishes, hide_thinking)
-        click.secho(f"{ready.model.name}. {HELP}", dim=True, err=True)
+        rendering = ready.template.statistics().get("rendering", "") if ready.template else ""
+        click.secho(f"{ready.model.name}, template: {rendering}\n{HELP}", dim=True, err=True)
         for line in _lines():
             conversation.enter(line)
             if conversation.over:

@@ -70,6 +70,10 @@ class JinjaTemplate(ChatTemplate):
         """A reader for the answer to a request."""
         return AnswerParser.for_request(self._read(request), thinking=prompt.thinking)
 
+    def statistics(self) -> Mapping[str, Any]:
+        """How conversations are rendered."""
+        return {"rendering": "jinja"}
+
     def _read(self, request: Mapping[str, Any]) -> ChatRequest:
         assert self._renderer is not None, "unsupported_reason comes first"
         return self._renderer.read(request, images=self.config.images)
