@@ -5,6 +5,7 @@ run, and every engine may use another libllama. Requests and answers, one line e
 
     {"do": "prompts", "families": […], "per_family": n}      → {"prompts": [{family, name, …}]}
     {"do": "generate", "tokens": […], "max_tokens": n, …}     → see `_generate`
+    {"do": "chat", "request": {…}}                            → see `_chat`
     {"do": "gap", "tokens": […], "a": id, "b": id}            → {"gap": logit(a) - logit(b)}
     {"do": "describe"}                                        → {"plan", "library", "models"}
 """
@@ -97,6 +98,26 @@ def _generate(
     }
 
 
+def _chat(pipeline: Pipeline, request: dict[str, Any]) -> dict[str, Any]:
+    """Answer a conversation; the message, and the tokens it was made of."""
+    pipeline.reset_statistics()
+    answer = pipeline.start_chat(request)
+    for _ in answer.deltas():
+        pass
+    result = answer.result()
+    sequence = answer.sequence
+    assert sequence is not None
+    message = result.message
+    return {
+        "content": message.content,
+        "reasoning": message.reasoning_content,
+        "calls": [[call.name, dict(call.values())] for call in message.tool_calls],
+        "finish": result.finish_reason,
+        "prompt_tokens": list(sequence.request.prompt),
+        "tokens": list(sequence.tokens[sequence.prompt_length :]),
+    }
+
+
 def _gap(pipeline: Pipeline, tokens: list[int], a: int, b: int) -> dict[str, Any]:
     """How much more likely than token `b` token `a` is after `tokens`, as logits.
 
@@ -131,6 +152,7 @@ def _describe(pipeline: Pipeline) -> dict[str, Any]:
 _ACTIONS = {
     "prompts": _prompts,
     "generate": _generate,
+    "chat": _chat,
     "gap": _gap,
     "describe": _describe,
 }

@@ -1,0 +1,1 @@
+"""Problems with answers that a program can judge, and the judging."""
