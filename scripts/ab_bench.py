@@ -118,7 +118,7 @@ def pipelines(options: argparse.Namespace) -> list[Measured]:
             overrides.append(_synthetic(options))
         found.append(
             OutriderEngine(
-                f"outrider {text}",
+                "outrider " + "+".join([Path(name).stem, *own]),
                 _pipeline(name),
                 overrides=overrides,
                 model=options.model,

@@ -189,7 +189,7 @@ class OutriderEngine:
         options: dict[str, Any] = {}
         if sampling.temperature > 0:
             options = {**attrs.asdict(sampling), "seed": seed}
-        elif any(o.startswith("sampler.use=synthetic") for o in self.overrides):
+        elif any("use: synthetic" in text for text in self.overrides):
             options = {"seed": seed}
         body = self.ask(
             do="generate",
