@@ -86,11 +86,10 @@ def _processor_ms(by_prompt: Mapping[str, Sequence[dict[str, Any]]]) -> float | 
 
 
 def baseline_of(record: Mapping[str, Any]) -> str | None:
-    """Label of llama-server without speculation, else the first engine."""
-    by_engine = next(iter(record["runs"].values()), {})
-    return (
-        "llama-server plain" if "llama-server plain" in by_engine else next(iter(by_engine), None)
-    )
+    """Label of llama-server, without speculation if that was measured, else the first engine."""
+    labels = list(next(iter(record["runs"].values()), {}))
+    peers = [label for label in labels if label.startswith("llama-server ")]
+    return next((x for x in ("llama-server plain", *peers, *labels) if x in labels), None)
 
 
 def markdown(record: Mapping[str, Any]) -> str:
@@ -145,8 +144,8 @@ def pairs(records: Mapping[str, Mapping[str, Any]]) -> str:
 def divergence_sentence(record: Mapping[str, Any]) -> str:
     """How often greedy tokens were those of plain decoding, and how near the ties were."""
     by_engine = record["runs"].get("greedy")
-    if not by_engine:
-        return ""
+    if not by_engine or record["settings"].get("synthetic"):
+        return ""  # tokens accepted at random are nobody's
     compared = sum(
         1
         for by_prompt in by_engine.values()
