@@ -173,8 +173,8 @@ def _start_again(folder: Path, i: int) -> list[str]:
 # --- damaged bytes --------------------------------------------------------------------------------
 
 
-def corrupt() -> dict[str, Any]:
-    """Damage every byte of a snapshot's file and of its blocks, cut it, swap it: never used."""
+def corrupt(stride: int = 1) -> dict[str, Any]:
+    """Damage every byte (every `stride`th) of a snapshot's file and blocks; cut and swap them."""
     reasons: Counter[str] = Counter()
     problems: list[str] = []
     with tempfile.TemporaryDirectory(prefix="outrider-corrupt-") as name:
@@ -199,7 +199,8 @@ def corrupt() -> dict[str, Any]:
             if path != file and path.name not in pack(snapshot)[1]:
                 continue
             with path.open("r+b", buffering=0) as changing:
-                for i, byte in enumerate(before):
+                for i in range(0, len(before), stride):
+                    byte = before[i]
                     os.pwrite(changing.fileno(), bytes([byte ^ 1 << (i % 8)]), i)
                     refused(f"{path.name}: byte {i}")
                     os.pwrite(changing.fileno(), bytes([byte]), i)

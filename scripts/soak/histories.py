@@ -197,10 +197,8 @@ class Histories:
 
     def forget_ram(self) -> None:
         """From here on only the disk remembers."""
-        store = self.cached.cache.store
-        store.flush()
-        for key in store.memory.keys():
-            store.memory.discard(key)
+        self.cached.cache.store.flush()
+        self.cached.cache.store.memory.clear()
 
     def history(self, seed: int) -> list[Outcome]:
         """One random history of two conversations."""

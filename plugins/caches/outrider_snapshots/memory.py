@@ -36,7 +36,7 @@ class MemoryTier:
     def __contains__(self, key: Key) -> bool:
         return key in self._snapshots
 
-    def keys(self) -> list[Key]:
+    def names(self) -> list[Key]:
         """The names of what is kept."""
         with self._lock:
             return list(self._snapshots)
@@ -79,6 +79,12 @@ class MemoryTier:
         """Give a snapshot up."""
         with self._lock:
             if key in self._snapshots:
+                self._drop(key)
+
+    def clear(self) -> None:
+        """Give everything up."""
+        with self._lock:
+            for key in list(self._snapshots):
                 self._drop(key)
 
     def _take(self, key: Key, packed: Packed, blocks: dict[str, bytes]) -> None:

@@ -106,7 +106,7 @@ class Store:
 
     def candidates(self, tokens: NDArray[np.int32], most: int) -> list[Candidate]:
         """Every snapshot whose tokens are the first ones of `tokens`, at most `most` of them."""
-        memory = {*self.memory.keys(), *list(self._pending)}
+        memory = {*self.memory.names(), *list(self._pending)}
         disk = self._disk_keys()
         lengths = sorted({n for n, _ in (*memory, *disk) if n <= most})
         found: list[Candidate] = []

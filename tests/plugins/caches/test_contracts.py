@@ -14,3 +14,16 @@ class TestReplay(CacheContract):
 class TestReplayOnADenseModel(CacheContract):
     use = "replay"
     keys = {"engine": {"recurrent": False}}
+
+
+class TestSnapshots(CacheContract):
+    use = {"use": "snapshots", "min_tokens": 1, "every": 8}
+
+
+class TestSnapshotsOnADenseModel(CacheContract):
+    use = {"use": "snapshots", "min_tokens": 1, "every": 8}
+    keys = {"engine": {"recurrent": False}}
+
+
+class TestSnapshotsWithoutRoom(CacheContract):
+    use = {"use": "snapshots", "min_tokens": 1, "ram": 2000}
