@@ -13,16 +13,18 @@ from outrider import Assembly, Decision, DraftLength, Pipeline, Runtime, Sequenc
 from outrider_lengths.acceptance import UNKNOWN, Acceptance, Given, outcome
 from outrider_lengths.calibration import calibrated
 from outrider_lengths.costs import Costs, CostTable
-from outrider_lengths.gain import allocate, best_length
+from outrider_lengths.gain import allocate, best_length, expected_tokens
 from outrider_lengths.leaves import leaves
-from outrider_lengths.probing import Prober
+from outrider_lengths.probing import LONG_SHOT, Prober
 
-_LOCAL = {"weight": 4.0, "keep": 0.95}
-"""Memory of one sequence: about its last 20 outcomes a position."""
+_LOCAL = {"weight": 8.0, "keep": 0.97}
+"""Memory of one sequence: about its last 30 outcomes a position."""
 _COMMON = {"weight": 4.0, "keep": 0.995}
 """Memory across requests: about the last 200 outcomes a position."""
-_RELAX = 0.99
+_RELAX = 0.98
 """What is left of a sequence's memory after a step without evidence for it."""
+_WORTH_A_LONG_SHOT = 1.1
+"""What certain drafts would have to bring, against the best known length."""
 _DWELL = 8
 """Steps over which the cost of changing the number of rows is spread."""
 
@@ -42,6 +44,15 @@ class AdaptiveConfig:
     """Where measured costs are kept; null: the user's cache."""
 
 
+@attrs.frozen
+class _Try:
+    """A longer draft than seemed best."""
+
+    best: int
+    length: int
+    prober: Prober
+
+
 @attrs.define
 class _State:
     """What is known of one sequence."""
@@ -49,8 +60,10 @@ class _State:
     acceptance: dict[Key, Acceptance]
     plan: dict[str, int]
     """The length chosen for each drafter in this step."""
-    probing: set[Key]
-    """Drafts of this step that are tries."""
+    probing: dict[Key, _Try]
+    """What this step tries."""
+    fresh: bool = True
+    """This is the first step of the request."""
 
 
 class AdaptiveLength(DraftLength):
@@ -68,7 +81,7 @@ class AdaptiveLength(DraftLength):
         super().__init__(config, assembly)
         self.config: AdaptiveConfig = config
         self._common: dict[Key, Acceptance] = {}
-        self._probers: dict[Key, Prober] = {}
+        self._probers: dict[tuple[str, int, int, int], Prober] = {}
         self._chosen: Counter[int] = Counter()
         self._priors: dict[str, Given] = {}
 
@@ -131,15 +144,16 @@ class AdaptiveLength(DraftLength):
     def _plan(self, name: str, bound: int, states: ListOf[_State]) -> None:
         key = (name, 0)
         rates = [self._known(state, key).estimate(bound) for state in states]
+        costs_of_one = self._step_costs(name, bound)
         if len(states) == 1:
-            lengths = [best_length(rates[0], self._step_costs(name, bound))[0]]
+            lengths = [best_length(rates[0], costs_of_one)[0]]
         else:
             n, costs = len(states), self._costs
             lengths = allocate(
                 rates, lambda ks: costs.rows(n + sum(ks)) + costs.drafting(name, max(ks))
             )
-        for state, k in zip(states, lengths, strict=True):
-            state.plan[name] = k or self._try(state, key)
+        for state, k, known in zip(states, lengths, rates, strict=True):
+            state.plan[name] = self._explored(state, key, k, known, costs_of_one)
 
     def decide(
         self, sequence: Sequence, drafter: str, limit: int, evidence: int = 0
@@ -152,34 +166,47 @@ class AdaptiveLength(DraftLength):
         rates = self._known(state, key).estimate(limit)
         if planned is None:
             k, rate = best_length(rates, costs)
-            if k == 0 and limit > 0:
-                k = self._try(state, key)
-            return Decision(k, rate)
+            return Decision(self._explored(state, key, k, rates, costs), rate)
         k = min(planned, limit)
-        expected, chance = 1.0, 1.0
-        for rate in rates[:k]:
-            chance *= rate
-            expected += chance
-        return Decision(k, expected / costs[k])
+        return Decision(k, expected_tokens(rates, k) / costs[k])
+
+    def _cost(self, name: str, k: int) -> float:
+        return self._costs.rows(1 + k) + self._costs.drafting(name, k)
 
     def _step_costs(self, name: str, bound: int) -> list[float]:
         """Costs of a step of one sequence with 0 … bound drafts of a drafter."""
         costs = self._costs
-        total = [costs.rows(1 + k) + costs.drafting(name, k) for k in range(bound + 1)]
+        total = [self._cost(name, k) for k in range(bound + 1)]
         if costs.change > 0.0:
             same, extra = costs.last_rows - 1, costs.change / _DWELL
             total = [c if k == same else c + extra for k, c in enumerate(total)]
         return total
 
-    def _try(self, state: _State, key: Key) -> int:
-        """One draft as a try, where one is due; else none."""
-        prober = self._probers.get(key)
+    def _explored(
+        self, state: _State, key: Key, k: int, rates: ListOf[float], costs: ListOf[float]
+    ) -> int:
+        """The length `k`, or a longer one where it is time to see whether that has become better.
+
+        One more draft is tried where it would pay if only that one were certain to hold. Where
+        several would have to be better than they were, they are tried together, and rarely.
+        """
+        if k >= len(rates):
+            return k
+        longer, least = k + 1, 0
+        certain = [*rates[:k], 1.0, *rates[k + 1 :]]
+        if best_length(certain, costs)[0] <= k:
+            longer, rate = best_length([*rates[:k], *[1.0] * (len(rates) - k)], costs)
+            if longer <= k or rate * costs[k] < _WORTH_A_LONG_SHOT * expected_tokens(rates, k):
+                return k
+            least = LONG_SHOT
+        depth = (*key, k, least)
+        prober = self._probers.get(depth)
         if prober is None:
-            prober = self._probers[key] = Prober(self.config.probe)
-        if not prober.due():
-            return 0
-        state.probing.add(key)
-        return 1
+            prober = self._probers[depth] = Prober(self.config.probe, least)
+        if not prober.due(fresh=state.fresh and k == 0):
+            return k
+        state.probing[key] = _Try(k, longer, prober)
+        return longer
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -200,10 +227,9 @@ class AdaptiveLength(DraftLength):
                 self._learn(state, step, k)
             else:
                 # a drafter that was tried and had nothing to propose has failed as well
-                for key in state.probing:
-                    self._probers[key].result(False, draft_us / rest_us)
-            if sequence.finish is not None:
-                sequence.scratch.pop(self.name, None)
+                for attempt in state.probing.values():
+                    attempt.prober.result(False, draft_us / rest_us)
+            state.fresh = False
         first = steps[0].draft
         name = first.source or (self._leaves[0].name if len(self._leaves) == 1 else "")
         self._costs.observe(len(steps), rows, rest_us, name, len(first.tokens), draft_us)
@@ -217,15 +243,16 @@ class AdaptiveLength(DraftLength):
         for key in {(name, 0), (name, draft.evidence)}:
             self._known(state, key).observe(accepted, rejected)
             self._common[key].observe(accepted, rejected)
-            if key in state.probing:
-                plain = self._costs.rows(1)
-                extra = self._costs.rows(1 + k) + self._costs.drafting(name, k) - plain
-                self._probers[key].result(accepted > 0, extra / plain)
+            attempt = state.probing.get(key)
+            if attempt is not None and k > attempt.best and (accepted > attempt.best or rejected):
+                usual = self._cost(name, attempt.best)
+                extra = self._cost(name, attempt.length) + 2 * self._costs.change - usual
+                attempt.prober.result(accepted == k, extra / usual)
 
     def _state(self, sequence: Sequence) -> _State:
         state = sequence.scratch.get(self.name)
         if state is None:
-            state = sequence.scratch[self.name] = _State({}, {}, set())
+            state = sequence.scratch[self.name] = _State({}, {}, {})
         return state
 
     def _known(self, state: _State, key: Key) -> Acceptance:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 _LEAST, _MOST = 4, 512
+LONG_SHOT = _MOST
+"""Least wait of tries that need several positions to have become better at once."""
 
 
 class Prober:
     """Decides when a drafter that is out of favour is tried again.
 
     A try costs `excess`, in units of the step it replaces. Tries are spaced so that they take no
-    more than the share `budget` of the time; failures double shorter waits, up to 512 steps. A try
+    more than the share `budget` of the time. Failures double shorter waits, up to 512 steps, but
+    a new request is a new chance: its first step waits no longer than the budget demands. A try
     that succeeds is followed by another at once: either the estimate rises until drafting pays,
     or one fails.
     """
 
-    def __init__(self, budget: float) -> None:
+    def __init__(self, budget: float, least: int = _LEAST) -> None:
         self._budget = budget
+        self._least = least
+        self._spaced = 0.0
         self._wait = 0.0
         self._quiet = 0
         self._failures = 0
         self.tries = 0
 
-    def due(self) -> bool:
-        """Another step without a draft goes by; True: draft in it."""
-        if self._quiet < self._wait:
+    def due(self, fresh: bool = False) -> bool:
+        """Another step without a draft goes by, the first of a request if `fresh`; True: draft."""
+        if self._quiet < (self._spaced if fresh else self._wait):
             self._quiet += 1
             return False
         self.tries += 1
@@ -33,8 +38,9 @@ class Prober:
         """How a try ended, and what it cost more than no try."""
         self._quiet = 0
         if success:
-            self._wait, self._failures = 0.0, 0
+            self._spaced = self._wait = 0.0
+            self._failures = 0
             return
-        spaced = max(_LEAST, excess / self._budget if self._budget else _MOST)
-        self._wait = min(max(_MOST, spaced), spaced * 2**self._failures)
+        self._spaced = max(self._least, excess / self._budget if self._budget else _MOST)
+        self._wait = min(max(_MOST, self._spaced), self._spaced * 2**self._failures)
         self._failures = min(self._failures + 1, 10)

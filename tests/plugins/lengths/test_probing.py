@@ -40,3 +40,12 @@ def test_a_success_is_followed_up_at_once():
     tries = run(Prober(0.01), 3000, lambda step: step > 600, 0.04)
     first = next(t for t in tries if t > 600)
     assert tries[tries.index(first) : tries.index(first) + 5] == list(range(first, first + 5))
+
+
+def test_a_new_request_is_a_new_chance_within_the_budget():
+    prober = Prober(0.01)
+    run(prober, 3000, lambda _: False, 0.2)
+    quiet = 0
+    while not prober.due(fresh=True):
+        quiet += 1
+    assert quiet <= 20
