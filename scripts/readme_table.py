@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench import report
 from bench.machine import ROOT
 
-BEGIN = "<!-- benchmarks: begin (scripts/readme_table.py writes this part) -->"
-END = "<!-- benchmarks: end -->"
+BEGIN = "<!-- benchmarks:begin -->"
+END = "<!-- benchmarks:end -->"
 PUBLISHED = ROOT / "configs" / "benchmarks"
 
 
@@ -56,7 +56,8 @@ def replaced(readme: str, text: str) -> str:
     begin, end = readme.find(BEGIN), readme.find(END)
     if begin < 0 or end < begin:
         raise MarkerError(f"README.md needs the lines\n{BEGIN}\n{END}")
-    return f"{readme[: begin + len(BEGIN)]}\n\n{text}\n{readme[end:]}"
+    between = f"\n\n{text}\n" if text else "\n"
+    return readme[: begin + len(BEGIN)] + between + readme[end:]
 
 
 def tables(published: Path) -> str:
