@@ -13,13 +13,13 @@ import argparse
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider import Accepted, Draft, Pipeline, Request, hookimpl
+from outrider import Accepted, Draft, Pipeline, hookimpl
 from outrider import Sequence as Seq
+from outrider.comparison import Counts, count_continuations, tv_distance
 from outrider_rejection import RejectionSampler
 
 PROMPT = "x = x + 1\ny = y + 1\nz ="
@@ -32,8 +32,6 @@ DRAFTERS: dict[str, list[str]] = {
     "dflash2": [*DFLASH2, "drafter.sample=false"],
     "dflash2-sampled": [*DFLASH2, "drafter.sample=true"],
 }
-
-Counts = Counter[tuple[int, ...]]
 
 
 class AcceptEverything(RejectionSampler):
@@ -55,24 +53,10 @@ def outrider_samplers():
 
 
 def sample(overrides: Iterable[str], seeds: Iterable[int], settings: dict[str, Any]) -> Counts:
-    """Count the second and third token of continuations of the prompt."""
-    counts: Counts = Counter()
+    """Continuations of the prompt, counted."""
     with Pipeline.load(overrides=["engine.threads=1", *overrides]).open() as pipeline:
-        prompt = pipeline.tokenize(PROMPT)
-        for seed in seeds:
-            request = Request(prompt, sampling={**settings, "seed": seed}, ignore_eog=True)
-            sequence = pipeline.start(request)
-            while sequence.generated < 3:
-                pipeline.step([sequence])
-            pipeline.decoder.abandon(sequence)
-            counts[tuple(sequence.tokens[len(prompt) + 1 : len(prompt) + 3])] += 1
-    return counts
-
-
-def tv_distance(a: Counts, b: Counts) -> float:
-    """Total-variation distance of two empirical distributions."""
-    n, m = a.total(), b.total()
-    return 0.5 * sum(abs(a[x] / n - b[x] / m) for x in {*a, *b})
+        prompt = tuple(pipeline.tokenize(PROMPT))
+        return count_continuations(pipeline, prompt, seeds, **settings)
 
 
 def measure(
