@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import attrs
@@ -51,6 +52,8 @@ _PARAMETER, _END_PARAMETER = "<parameter=", "</parameter>"
 
 _MAX_NAME = 256
 _NAME = re.compile(rf"[^<>\n]{{1,{_MAX_NAME}}}>")
+_MAX_TRIES = 16
+"""Starts of calls in an unclosed thinking that are tried; each try reads the rest of the text."""
 _CALL_TAG = re.compile(r"<tool_call>|<function=")
 _VALUE_TAG = re.compile(r"</?(?:parameter|function|tool_call)[=>]")
 _AFTER_VALUE = (_PARAMETER, _END_FUNCTION, _END_CALL, _CALL, _FUNCTION)
@@ -241,7 +244,7 @@ class AnswerParser:
             self._end_thinking()
             return True
         if self._final:
-            for call in self._call_starts():
+            for call in islice(self._call_starts(), _MAX_TRIES):
                 if self._only_calls(self._text[call:]):
                     # The model called without closing its thinking.
                     self._say(self._reasoning, ReasoningDelta, self._take(call))
