@@ -7,19 +7,20 @@ holds a nested component, checked against the registry like a top-level one.
 
 from __future__ import annotations
 
+import math
+import operator
 import re
 import types
-import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin
 
 import attrs
 import cattrs
 
 from outrider.components import ComponentSpec, DrafterSpec, SamplerSpec
 from outrider.errors import RequestError
-from outrider.yamlfile import Document, KeyPath
+from outrider.yamlfile import Document, KeyPath, dotted, nearest
 
 if TYPE_CHECKING:
     from outrider.plugins import Registry
@@ -33,15 +34,17 @@ class ByteSize(int):
         """Raises ValueError when the value is no size."""
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return cls(value)
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?\s*", str(value))
-        if match is None:
+        match = isinstance(value, str) and re.fullmatch(
+            r"\s*(\d+)(\.\d+)?\s*(?:([KMGT])(i)?)?B?\s*", value, re.IGNORECASE
+        )
+        if not match or (match[2] and not match[3]):
             raise ValueError("not a size")
-        unit = match[2] or ""
-        power = " KMGT".index(unit[0]) if unit else 0
-        return cls(float(match[1]) * (1024 if unit.endswith("i") else 1000) ** power)
+        power = " KMGT".index((match[3] or " ").upper())
+        unit = (1024 if match[4] else 1000) ** power
+        return cls(int(match[1]) * unit + round(float(match[2] or 0) * unit))
 
 
-class _Invalid(ValueError):
+class _WrongTypeError(ValueError):
     """A value of the wrong type; the message says what was expected."""
 
 
@@ -79,7 +82,11 @@ def describe(kind: Any) -> str:
 
 
 def structure(
-    cls: type[Any], data: Any, path: KeyPath, document: Document, registry: Registry
+    cls: type[Any],
+    data: Any,
+    path: KeyPath,
+    document: Document,
+    registry: Registry | None,
 ) -> Any:
     """An instance of the attrs class `cls`; None after noting problems in `document`."""
     if data is None:
@@ -104,21 +111,19 @@ def override(config: Any, values: Mapping[str, Any], *, where: str) -> Any:
     """
     if not values:
         return config
-    fields = _fields(type(config))
+    document = Document({}, where, Path())
+    structurer = _Structurer(document, None)
+    fields = _fields(config.__class__)
     changes: dict[str, Any] = {}
     for name, value in values.items():
         if name not in fields:
-            from outrider.plugins import nearest
-
             raise RequestError(f"{where}: unknown option {name!r}; {nearest(name, fields)}")
-        try:
-            changes[name] = _converter.structure(value, fields[name].type)  # pyright: ignore[reportArgumentType]
-        except (_Invalid, ValueError, TypeError):
-            expected = describe(fields[name].type)
-            raise RequestError(f"{where}: {name} must be {expected}, got {_shown(value)}") from None
+        changes[name] = structurer.field(fields[name], value, (name,))
+    for problem in document.problems:
+        raise RequestError(f"{where}: {problem.key}: {problem.message}")
     try:
         return attrs.evolve(config, **changes)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise RequestError(f"{where}: {error}") from None
 
 
@@ -128,13 +133,14 @@ def option_fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
 
 
 class _Structurer:
-    def __init__(self, document: Document, registry: Registry) -> None:
+    """Turns data into values of annotated types; notes problems where they are."""
+
+    def __init__(self, document: Document, registry: Registry | None) -> None:
         self.document = document
         self.registry = registry
 
     def options(self, cls: type[Any], data: dict[str, Any], path: KeyPath) -> Any:
-        from outrider.plugins import nearest
-
+        """An instance of an options class; None after noting problems."""
         fields = _fields(cls)
         before = len(self.document.problems)
         values: dict[str, Any] = {}
@@ -142,7 +148,7 @@ class _Structurer:
             if key not in fields:
                 self.document.problem((*path, key), f"unknown option; {nearest(key, fields)}")
             else:
-                values[key] = self.value(fields[key].type, value, (*path, key))
+                values[key] = self.field(fields[key], value, (*path, key))
         for name, field in fields.items():
             if field.default is attrs.NOTHING and name not in data:
                 self.document.problem(
@@ -156,33 +162,72 @@ class _Structurer:
             self.document.problem(path, str(error.args[0] if error.args else error))
             return None
 
+    def field(self, field: attrs.Attribute[Any], value: Any, path: KeyPath) -> Any:
+        """The value of one option, its bounds checked."""
+        before = len(self.document.problems)
+        result = self.value(field.type, value, path)
+        if len(self.document.problems) == before:
+            broken = next((b for b in bounds(field) if not b.holds(result)), None)
+            if broken is not None:
+                self.document.problem(path, f"expected {broken}, got {_shown(value)}")
+        return result
+
     def value(self, kind: Any, value: Any, path: KeyPath) -> Any:
+        """A value of this type; None after noting problems."""
         origin, args = get_origin(kind), get_args(kind)
         if kind in _SPECS:
             return self.spec(_SPECS[kind], kind, value, path)
         if origin in (Union, types.UnionType):
-            if value is None and type(None) in args:
-                return None
             inner = [a for a in args if a is not type(None)]
-            if len(inner) == 1:
-                return self.value(inner[0], value, path)
-        if origin in (list, tuple) and args and (args[0] in _SPECS or attrs.has(args[0])):
-            if not isinstance(value, list):
-                self.document.problem(path, f"expected {describe(kind)}, got {_shown(value)}")
+            if value is None and len(inner) < len(args):
                 return None
-            items = [self.value(args[0], v, (*path, i)) for i, v in enumerate(value)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-            return tuple(items) if origin is tuple else items
-        if attrs.has(kind):
+            if len(inner) == 1 and _has_parts(inner[0]):
+                return self.value(inner[0], value, path)
+        elif origin in (list, tuple, Sequence):
+            if isinstance(value, (list, tuple)):
+                parts = cast("Sequence[Any]", value)
+                items = [self.value(args[0], v, (*path, i)) for i, v in enumerate(parts)]
+                return tuple(items) if origin is tuple else items
+        elif origin in (dict, Mapping):
+            if isinstance(value, dict):
+                return self.mapping(args, value, path)  # pyright: ignore[reportUnknownArgumentType]
+        elif attrs.has(kind):
             return structure(kind, value, path, self.document, self.registry)
-        try:
-            return _converter.structure(value, kind)
-        except (_Invalid, ValueError, TypeError):
-            self.document.problem(path, f"expected {describe(kind)}, got {_shown(value)}")
-            return None
+        if not _has_parts(kind):
+            try:
+                return _converter.structure(value, kind)
+            except (_WrongTypeError, ValueError, TypeError):
+                pass
+        self.document.problem(path, f"expected {describe(kind)}, got {_shown(value)}")
+        return None
+
+    def mapping(self, kinds: tuple[Any, ...], data: dict[Any, Any], path: KeyPath) -> Any:
+        """A mapping whose keys and values have these types."""
+        result: dict[Any, Any] = {}
+        for key, value in data.items():
+            result[self.key(kinds[0], key, path)] = self.value(kinds[1], value, (*path, str(key)))
+        return result
+
+    def key(self, kind: Any, key: Any, path: KeyPath) -> Any:
+        """A key of a mapping; YAML hands over texts, which may be meant as numbers."""
+        if kind in (int, float) and isinstance(key, str):
+            try:
+                return kind(key)
+            except ValueError:
+                pass
+        else:
+            try:
+                return _converter.structure(key, kind)
+            except (_WrongTypeError, ValueError, TypeError):
+                pass
+        self.document.problem((*path, str(key)), f"the key must be {describe(kind)}")
+        return None
 
     def spec(
         self, kind: str, cls: type[ComponentSpec], data: Any, path: KeyPath
     ) -> ComponentSpec | None:
+        """A component spec; None after noting problems."""
+        assert self.registry is not None, "components are named in pipeline files only"
         if isinstance(data, str):
             data = {"use": data}
         if not isinstance(data, dict):
@@ -201,9 +246,74 @@ class _Structurer:
         config = structure(entry.cls.Config, options, path, self.document, self.registry)
         if config is None:
             return None
-        from outrider.yamlfile import dotted
-
         return cls(name, config, dotted(path))
+
+
+def _has_parts(kind: Any) -> bool:
+    """Whether values of this type are looked into, so that problems name the part."""
+    return (
+        kind in _SPECS
+        or get_origin(kind) in (list, tuple, dict, Sequence, Mapping)
+        or attrs.has(kind)
+    )
+
+
+@attrs.frozen
+class Bound:
+    """A limit that a validator of `attrs.validators` puts on a value."""
+
+    keyword: str
+    """The word for it in JSON Schema."""
+    limit: Any
+
+    def __str__(self) -> str:
+        if self.keyword == "minItems":
+            return f"at least {self.limit} of them"
+        words = {
+            "minimum": "at least",
+            "maximum": "at most",
+            "exclusiveMinimum": "more than",
+            "exclusiveMaximum": "less than",
+        }
+        return f"{words[self.keyword]} {self.limit}"
+
+    def holds(self, value: Any) -> bool:
+        """Whether a value keeps to it; nothing always does."""
+        if value is None:
+            return True
+        compare: dict[str, Callable[[Any, Any], bool]] = {
+            "minimum": operator.ge,
+            "maximum": operator.le,
+            "exclusiveMinimum": operator.gt,
+            "exclusiveMaximum": operator.lt,
+            "minItems": lambda v, n: len(v) >= n,
+        }
+        return compare[self.keyword](value, self.limit)
+
+
+def bounds(field: attrs.Attribute[Any]) -> list[Bound]:
+    """The limits of a field that can be told in words and in a schema."""
+    found: list[Bound] = []
+    pending: list[Any] = [field.validator]
+    operators = {
+        ">=": "minimum",
+        "<=": "maximum",
+        ">": "exclusiveMinimum",
+        "<": "exclusiveMaximum",
+    }
+    while pending:
+        validator = pending.pop(0)
+        # attrs keeps these classes private, but not their attributes
+        pending += getattr(validator, "_validators", ())
+        inner = getattr(validator, "validator", None)
+        if inner is not None:
+            pending.append(inner)
+        keyword = operators.get(getattr(validator, "compare_op", ""))
+        if keyword:
+            found.append(Bound(keyword, validator.bound))
+        elif hasattr(validator, "min_length"):
+            found.append(Bound("minItems", validator.min_length))
+    return found
 
 
 def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
@@ -214,7 +324,9 @@ def _fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
 def _strict(kind: type, accepted: tuple[type, ...]) -> Any:
     def hook(value: Any, _: Any) -> Any:
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-            raise _Invalid
+            raise _WrongTypeError
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _WrongTypeError
         return kind(value)
 
     return hook
@@ -227,15 +339,7 @@ def _literal(value: Any, kind: Any) -> Any:
         # YAML 1.1 reads a bare on/off as a boolean
         if isinstance(value, bool) and allowed == ("on" if value else "off"):
             return allowed
-    raise _Invalid
-
-
-def _listed(value: Any, kind: Any) -> Any:
-    if not isinstance(value, (list, tuple)):
-        raise _Invalid
-    inner = get_args(kind)[0]
-    items = [_converter.structure(v, inner) for v in value]  # pyright: ignore[reportUnknownVariableType]
-    return tuple(items) if get_origin(kind) is tuple else items
+    raise _WrongTypeError
 
 
 def _union(value: Any, kind: Any) -> Any:
@@ -246,24 +350,14 @@ def _union(value: Any, kind: Any) -> Any:
                     return None
                 continue
             return _converter.structure(value, choice)
-        except (_Invalid, ValueError, TypeError):
+        except (_WrongTypeError, ValueError, TypeError):
             continue
-    raise _Invalid
-
-
-def _mapping(value: Any, kind: Any) -> Any:
-    if not isinstance(value, dict):
-        raise _Invalid
-    key, item = get_args(kind)
-    return {
-        _converter.structure(k, key): _converter.structure(v, item)
-        for k, v in value.items()  # pyright: ignore[reportUnknownVariableType]
-    }
+    raise _WrongTypeError
 
 
 def _path(value: Any, _: Any) -> Path:
     if not isinstance(value, (str, Path)):
-        raise _Invalid
+        raise _WrongTypeError
     return Path(value).expanduser()
 
 
@@ -275,11 +369,7 @@ _converter.register_structure_hook(bool, _strict(bool, (bool,)))
 _converter.register_structure_hook(Path, _path)
 _converter.register_structure_hook(ByteSize, lambda v, _: ByteSize.parse(v))  # pyright: ignore[reportUnknownLambdaType]
 _converter.register_structure_hook_func(lambda t: get_origin(t) is Literal, _literal)
-_converter.register_structure_hook_func(lambda t: get_origin(t) in (list, tuple), _listed)
 _converter.register_structure_hook_func(lambda t: get_origin(t) in (Union, types.UnionType), _union)
-_converter.register_structure_hook_func(
-    lambda t: get_origin(t) in (dict, typing.Mapping, Mapping), _mapping
-)
 
 
 def _plural(kind: Any) -> str:

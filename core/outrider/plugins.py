@@ -10,7 +10,6 @@ a plugin must be cheap: what is heavy belongs in the component's constructor.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import importlib.metadata
@@ -41,6 +40,7 @@ from outrider.components import (
     Verifier,
 )
 from outrider.errors import ModelError, PluginError
+from outrider.yamlfile import nearest
 
 GROUP = "outrider"
 
@@ -358,15 +358,6 @@ def contract_problem(kind: Kind, cls: Any) -> str | None:
             arguments = ", ".join(expected)
             return f"{cls.__qualname__}.{name} must take ({arguments}): {error}"
     return None
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`did you mean …?` for a name, or the list of names there are."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"there are: {', '.join(names)}" if names else "there are none"
 
 
 def _positional(method: Any) -> list[str]:

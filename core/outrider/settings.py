@@ -11,8 +11,8 @@ import attrs
 from outrider.components import ComponentSpec
 from outrider.config import describe, structure_spec
 from outrider.errors import ConfigError
-from outrider.plugins import Registry, nearest, registry_with
-from outrider.yamlfile import Document, parse_yaml, read_yaml
+from outrider.plugins import Registry, registry_with
+from outrider.yamlfile import Document, nearest, parse_yaml, read_yaml
 
 DEFAULT_PIPELINE = """
 model: outrider-nano

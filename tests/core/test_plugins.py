@@ -6,8 +6,9 @@ import types
 
 import pytest
 from outrider import ConfigError, Draft, Drafter, Pipeline, PluginError, hookimpl
-from outrider.plugins import KINDS, Registry, Source, contract_problem, nearest
+from outrider.plugins import KINDS, Registry, Source, contract_problem
 from outrider.testing import module_offering
+from outrider.yamlfile import nearest
 
 
 class RepeatLast(Drafter):

@@ -11,7 +11,7 @@ from typing import Any
 
 from outrider.hookspecs import hookimpl
 from outrider.pipeline import Pipeline
-from outrider.plugins import KINDS, Registry, Source
+from outrider.plugins import KINDS, Registry, Source, installed
 from outrider.sequence import Request
 from outrider.sequence import Sequence as Seq
 from outrider.settings import raise_problems, read_config, registry_for
@@ -41,6 +41,8 @@ def _hook(classes: dict[str, type[Any]]) -> Any:
 
 def registry_offering(offers: Offers) -> Registry:
     """The installed plugins, and these classes as one more plugin."""
+    if not offers:
+        return installed()
     registry = Registry()
     registry.load_installed()
     registry.add(module_offering(offers), Source("under test", "", ""))

@@ -42,7 +42,7 @@ def test_longer_batches_continue_with_the_tables_last_increase():
 def test_a_real_clock_really_waits(scripted_pipeline):
     pipeline = scripted_pipeline({"engine": {"clock": "real", "cost_ms": [2.0]}})
     stats = pipeline.generate("a", max_tokens=11).stats
-    assert 20.0 <= stats["time"]["verify_ms"] < 100.0
+    assert stats["time"]["verify_ms"] >= 20.0
 
 
 @pytest.mark.parametrize("chance", [0.0, 0.35, 0.9])
