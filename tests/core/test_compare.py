@@ -34,8 +34,8 @@ def files(tmp_path: Path) -> dict[str, Path]:
     bodies = {
         "plain": "drafter: none",
         "suffix": "drafter: suffix\ndraft_length: {use: fixed, k: 4}",
-        "warm": "drafter: none\nsampler: {use: rejection, top_k: 4}",
-        "hot": "drafter: none\nsampler: {use: rejection, top_k: 4, temperature: 3.0}",
+        "warm": "drafter: none\nsampler: {use: rejection, top_k: 4, temperature: 0.3}",
+        "hot": "drafter: none\nsampler: {use: rejection, top_k: 4, temperature: 5.0}",
     }
     made = {}
     for name, body in bodies.items():
