@@ -7,7 +7,6 @@ holds a nested component, checked against the registry like a top-level one.
 
 from __future__ import annotations
 
-import math
 import operator
 import re
 import types
@@ -325,7 +324,7 @@ def _strict(kind: type, accepted: tuple[type, ...]) -> Any:
     def hook(value: Any, _: Any) -> Any:
         if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
             raise _WrongTypeError
-        if isinstance(value, float) and not math.isfinite(value):
+        if value != value:  # NaN is no number
             raise _WrongTypeError
         return kind(value)
 
