@@ -4,39 +4,25 @@ What is exported here is what plugins may use.
 """
 
 from outrider.components import (
-    NO_DRAFT,
-    Accepted,
     Assembly,
-    Batch,
     ChatTemplate,
     Component,
     ComponentSpec,
     Constraint,
     ConstraintFactory,
-    Context,
     Decision,
-    Distribution,
-    Draft,
     Drafter,
     DrafterSpec,
     DraftLength,
-    Engine,
-    EnginePlan,
-    LogProb,
-    ModelInfo,
-    Needs,
     Observer,
     PrefixCache,
     Prompt,
     Reuse,
-    Rows,
     Runtime,
     Sampler,
     SamplerSpec,
     StateRollback,
-    Step,
     Verifier,
-    Vocabulary,
 )
 from outrider.config import ByteSize
 from outrider.decode import Decoder
@@ -55,6 +41,8 @@ from outrider.hookspecs import hookimpl
 from outrider.pipeline import Pipeline
 from outrider.sequence import Finish, FinishReason, Request, Sequence, Slot
 from outrider.states import Snapshot, States
+from outrider.step import NO_DRAFT, Accepted, Distribution, Draft, LogProb, Step
+from outrider.target import Batch, Context, Engine, EnginePlan, ModelInfo, Needs, Rows, Vocabulary
 
 __version__ = "0.1.0"
 

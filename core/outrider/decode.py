@@ -19,23 +19,20 @@ from __future__ import annotations
 from collections.abc import Sequence as ListOf
 
 from outrider.components import (
-    NO_DRAFT,
-    Accepted,
-    Draft,
     Drafter,
     DraftLength,
-    Engine,
     Observer,
     PrefixCache,
     Sampler,
     StateRollback,
-    Step,
     Verifier,
 )
 from outrider.errors import PluginError, RequestError
 from outrider.sequence import Finish, FinishReason, Request, Sequence, Slot
 from outrider.states import States
 from outrider.statistics import Statistics
+from outrider.step import NO_DRAFT, Accepted, Draft, Step
+from outrider.target import Engine
 from outrider.text import TextStream
 
 

@@ -16,10 +16,6 @@ from outrider.components import (
     ConstraintFactory,
     Drafter,
     DraftLength,
-    Engine,
-    EnginePlan,
-    LogProb,
-    ModelInfo,
     Observer,
     PrefixCache,
     Runtime,
@@ -40,6 +36,8 @@ from outrider.settings import (
     registry_for,
 )
 from outrider.statistics import Statistics
+from outrider.step import LogProb
+from outrider.target import Engine, EnginePlan, ModelInfo
 
 if TYPE_CHECKING:
     from outrider.chat import Delta

@@ -305,8 +305,8 @@ class Registry:
         path = Path(reference).expanduser()
         path = path if path.is_absolute() else base / path
         if not path.exists():
-            names = ", ".join(self._models) or "none"
-            raise ModelError(f"model file not found: {path} (packaged models: {names})")
+            hint = nearest(reference, self._models)
+            raise ModelError(f"model file not found: {path}; packaged models: {hint}")
         return path
 
     def add_commands(self, group: click.Group) -> None:

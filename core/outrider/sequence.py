@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
-    from outrider.components import Constraint, LogProb
+    from outrider.components import Constraint
+    from outrider.step import LogProb
     from outrider.text import TextStream
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from outrider.components import Drafter, Engine, Rows, StateRollback
+from outrider.components import Drafter, StateRollback
 from outrider.errors import EngineError, OutriderError
+from outrider.target import Engine, Rows
 
 if TYPE_CHECKING:
     from outrider.sequence import Slot

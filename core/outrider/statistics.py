@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from outrider.components import Step
+from outrider.step import Step
 
 
 @attrs.define

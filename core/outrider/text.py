@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Sequence
 
-from outrider.components import Vocabulary
+from outrider.target import Vocabulary
 
 _decoder = codecs.getincrementaldecoder("utf-8")
 

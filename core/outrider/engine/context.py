@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider import native
-from outrider.components import Rows
 from outrider.engine import declarations as decl
 from outrider.engine import layout
 from outrider.engine.batch import LlamaBatch
 from outrider.engine.library import ffi, library, recent_messages
 from outrider.engine.ring import RingWrites
 from outrider.errors import EngineError
+from outrider.target import Rows
 
 _NO_LOGIT = float("-inf")
 _DECODE_FAILURES = {

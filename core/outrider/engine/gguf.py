@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from outrider.components import ModelInfo
 from outrider.engine.library import ffi, library, recent_messages
 from outrider.errors import ModelError
+from outrider.target import ModelInfo
 
 _MAGIC = b"GGUF"
 _SCALARS = {

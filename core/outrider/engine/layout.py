@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.components import Rows
+from outrider.target import Rows
 
 _MOST_STREAMS = 256
 _MOST_LAYERS = 4096

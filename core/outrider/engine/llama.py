@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import attrs
 
-from outrider.components import Assembly, Component, EnginePlan, ModelInfo
+from outrider.components import Assembly, Component
 from outrider.engine import declarations as decl
 from outrider.engine.context import LlamaContext
 from outrider.engine.fingerprint import file_fingerprint
@@ -21,6 +21,7 @@ from outrider.engine.library import ffi, library, recent_messages
 from outrider.engine.memory import cache_bytes, recurrent_bytes
 from outrider.engine.vocabulary import LlamaVocabulary
 from outrider.errors import ConfigError, EngineError, ModelError
+from outrider.target import EnginePlan, ModelInfo
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.components import ModelInfo
+from outrider.target import ModelInfo
 
 _BITS = {
     "f32": 32.0, "f16": 16.0, "bf16": 16.0, "q8_0": 8.5, "q5_1": 6.0, "q5_0": 5.5,

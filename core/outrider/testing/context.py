@@ -9,8 +9,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.components import Batch, Context, Rows
 from outrider.errors import EngineError
+from outrider.target import Batch, Context, Rows
 from outrider.testing.memory import DenseMemory, HybridMemory, Memory
 from outrider.testing.toy import WINDOW, State, ToyModel
 

@@ -7,9 +7,10 @@ import random
 import attrs
 from attrs import validators
 
-from outrider.components import Assembly, Draft, Drafter, Runtime
+from outrider.components import Assembly, Drafter, Runtime
 from outrider.errors import ConfigError
 from outrider.sequence import Sequence
+from outrider.step import Draft
 
 
 @attrs.frozen

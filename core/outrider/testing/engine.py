@@ -15,8 +15,9 @@ from typing import Any, Literal
 import attrs
 from attrs import validators
 
-from outrider.components import Assembly, Component, EnginePlan, ModelInfo
+from outrider.components import Assembly, Component
 from outrider.errors import ModelError
+from outrider.target import EnginePlan, ModelInfo
 from outrider.testing import toy
 from outrider.testing.context import WIDTH, ScriptedContext, TargetContext
 from outrider.testing.head import HeadContext

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
-from outrider.components import Draft, ModelInfo
 from outrider.errors import EngineError
 from outrider.sequence import Request
+from outrider.step import Draft
+from outrider.target import ModelInfo
 from outrider.testing.contracts.base import ComponentContract, requests
 from outrider.testing.harness import decode_all, emitted, plain_tokens
 
