@@ -27,7 +27,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
@@ -123,11 +123,9 @@ class AnswerParser:
         parallel_tool_calls: bool = True,
         call_id: Callable[[int], str] = new_call_id,
     ) -> None:
-        self._schemas = {
-            t["function"]["name"]: ToolSchema(t["function"].get("parameters")) for t in tools
-        }
+        self._schemas = dict(_schemas(tools))
         self._choice = tool_choice
-        self._may_call = bool(tools) and tool_choice.mode is not ToolMode.NONE
+        self._may_call = bool(self._schemas) and tool_choice.mode is not ToolMode.NONE
         self._parallel = parallel_tool_calls
         self._call_id = call_id
         self._text = ""
@@ -570,3 +568,13 @@ class AnswerParser:
         self._take(end + closing)
         self._value = None
         self._state = self._function
+
+
+def _schemas(tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, ToolSchema]]:
+    """Functions by name; template variables may bring in tools that are none."""
+    for tool in tools:
+        function = tool.get("function")
+        if isinstance(function, Mapping):
+            found = cast("Mapping[str, Any]", function)
+            if isinstance(found.get("name"), str):
+                yield found["name"], ToolSchema(found.get("parameters"))

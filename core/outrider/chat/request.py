@@ -104,6 +104,7 @@ class ChatRequest:
         variables = _variables(request, efforts, notes)
         for key in ("messages", "tools"):
             if key in variables:
+                _check_replacement(variables[key], key)
                 notes.append(f"chat_template_kwargs replaces `{key}`")
         if generation_prompt or continuation is not None:
             variables.pop("add_generation_prompt", None)
@@ -406,6 +407,13 @@ def _variables(
         if name in request:
             notes.append(f"`{name}` is read from chat_template_kwargs only; it was ignored")
     return variables
+
+
+def _check_replacement(value: Any, key: str) -> None:
+    """Template variables go in as they are; a list of objects is the least they must be."""
+    items = cast("list[Any]", value if isinstance(value, list) else [None])
+    if value is not None and not all(isinstance(item, Mapping) for item in items):
+        raise RequestError(f"chat_template_kwargs.{key} must be an array of objects")
 
 
 def _joined(content: str | list[dict[str, Any]]) -> str:

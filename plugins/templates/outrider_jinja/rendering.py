@@ -23,6 +23,8 @@ class JinjaRenderer:
     text: str
     bos: str = ""
     eos: str = ""
+    adds_bos: bool = False
+    """The tokenizer puts the first token there by itself; a template's own copy is dropped."""
 
     @functools.cached_property
     def typed_content(self) -> bool:
@@ -84,7 +86,8 @@ class JinjaRenderer:
             context["tools"] = list(tools)
         if generation_prompt:
             context["add_generation_prompt"] = True
-        return render_template(self.text, context)
+        text = render_template(self.text, context)
+        return text.removeprefix(self.bos) if self.adds_bos else text
 
     def _leaves_open(self, ending: str) -> bool:
         return self.thinks and ending.rfind("<think>") > ending.rfind("</think>")

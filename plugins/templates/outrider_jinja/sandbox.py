@@ -6,6 +6,7 @@ Sandboxed and immutable; blocks trimmed; `break` and `continue`; `tojson` withou
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Iterator, Mapping
@@ -55,19 +56,25 @@ def environment() -> jinja2.Environment:
 
 def parse_template(text: str) -> nodes.Template:
     """The syntax tree of a template. Raises RequestError when its syntax is wrong."""
-    try:
+    with _syntax_errors():
         return environment().parse(text)
-    except jinja2.TemplateSyntaxError as error:
-        raise RequestError(
-            f"the chat template is not valid Jinja: {error.message} (line {error.lineno})"
-        ) from None
 
 
 @functools.lru_cache(maxsize=32)
 def compile_template(text: str) -> jinja2.Template:
     """A template ready to render. Raises RequestError when its syntax is wrong."""
-    parse_template(text)
-    return environment().from_string(text)
+    with _syntax_errors():
+        return environment().from_string(text)
+
+
+@contextlib.contextmanager
+def _syntax_errors() -> Iterator[None]:
+    try:
+        yield
+    except jinja2.TemplateSyntaxError as error:
+        raise RequestError(
+            f"the chat template is not valid Jinja: {error.message} (line {error.lineno})"
+        ) from None
 
 
 def render_template(text: str, variables: Mapping[str, Any]) -> str:
@@ -79,7 +86,7 @@ def render_template(text: str, variables: Mapping[str, Any]) -> str:
         raise RequestError(str(error)) from None
     except jinja2.TemplateError as error:
         raise RequestError(f"{ENGINE_FAILED}: {error}") from None
-    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
+    except Exception as error:  # a template is foreign code: it can fail in any way
         raise RequestError(f"{ENGINE_FAILED}: {type(error).__name__}: {error}") from None
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from outrider import Assembly, ChatTemplate, ConfigError, ModelInfo, OutriderError, Prompt
+from outrider import Assembly, ChatTemplate, ConfigError, ModelInfo, OutriderError, Prompt, Runtime
 from outrider.chat import AnswerParser, ChatRequest
 
 if TYPE_CHECKING:
@@ -59,6 +59,20 @@ class JinjaTemplate(ChatTemplate):
             return str(error)
         self._renderer = JinjaRenderer(text)
         return None
+
+    def open(self, runtime: Runtime) -> None:
+        """Learn the tokens that a template may name: the first and the last of a text."""
+        assert self._renderer is not None
+        metadata = runtime.engine.info.metadata
+        pieces: dict[str, str] = {}
+        for name in ("bos", "eos"):
+            token = metadata.get(f"tokenizer.ggml.{name}_token_id")
+            if isinstance(token, int):
+                pieces[name] = runtime.engine.vocabulary.piece(token).decode(errors="replace")
+        adds_bos = bool(pieces.get("bos")) and bool(
+            runtime.engine.vocabulary.tokenize("", bos=True)
+        )
+        self._renderer = attrs.evolve(self._renderer, adds_bos=adds_bos, **pieces)
 
     def render(self, request: Mapping[str, Any]) -> Prompt:
         """The prompt of an OpenAI-shaped request body."""

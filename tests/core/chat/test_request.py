@@ -74,6 +74,8 @@ def test_a_template_without_efforts_is_given_what_was_asked() -> None:
           "continue_final_message": True}, "cannot both be true"),
         ({"messages": [USER, *[{"role": "assistant", "content": "a"}] * 2]}, "both the assistant"),
         ({"chat_template_kwargs": {"enable_thinking": "false"}}, "true or false"),
+        ({"chat_template_kwargs": {"messages": ["x"]}}, "array of objects"),
+        ({"chat_template_kwargs": {"tools": "x"}}, "array of objects"),
     ],
 )  # fmt: skip
 def test_a_bad_request_is_refused_with_the_reason(body: dict[str, Any], reason: str) -> None:
