@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import itertools
 import logging
 import random
 from pathlib import Path
@@ -12,12 +11,19 @@ import pytest
 from outrider import OutriderError, Pipeline, Request
 from outrider_snapshots.directory import Directory
 from outrider_snapshots.policy import TAIL
+from soak.histories import NEAR_TIE
 
 THREADS = "engine.threads=1"
 CONTEXT = "engine.context=1536"
 WORDS = ("river", "stone", "house", "cloud", "engine", "window", "reads", "turns", "opens", "under")
 OPENING = "<|im_start|>assistant\n"
-_salt = itertools.count(1)
+_rng = random.Random()
+
+
+@pytest.fixture(autouse=True)
+def own_texts(request):
+    """The same texts for a test, whatever ran before it."""
+    _rng.seed(request.node.name)
 
 
 def opened(*overrides: str, ram="64MiB", disk: Path | None = None, every=128, least=16):
@@ -55,9 +61,8 @@ def forget_live(pipeline: Pipeline) -> None:
 
 
 def talk(pipeline: Pipeline, length: int) -> list[int]:
-    """A user's message of `length` tokens that no other test has used."""
-    rng = random.Random(next(_salt))
-    text = " ".join(rng.choices(WORDS, k=2 * length))
+    """A user's message of `length` tokens, different every time."""
+    text = " ".join(_rng.choices(WORDS, k=2 * length))
     return pipeline.tokenize(f"<|im_start|>user\n{text}")[:length]
 
 
@@ -74,6 +79,34 @@ def run(pipeline: Pipeline, history: list[int], answer: int = 8, opening: bool =
     while not sequence.done:
         pipeline.step([sequence])
     return sequence
+
+
+def assert_same_as_cold(sequence, cold: Pipeline) -> None:
+    """The tokens of a cold run, or others only from a near tie on."""
+    alone = cold.start(sequence.request)
+    while not alone.done:
+        cold.step([alone])
+    for i, (a, b) in enumerate(zip(sequence.tokens, alone.tokens, strict=True)):
+        if a != b:
+            gap = logit_gap(cold, alone.tokens[:i], a, b)
+            assert abs(gap) < NEAR_TIE, f"token {i}: {a} instead of {b}, logit gap {gap}"
+            return
+
+
+def logit_gap(cold: Pipeline, tokens: list[int], a: int, b: int) -> float:
+    """By how much the model prefers `b` to `a` after `tokens`."""
+    target = cold.engine.target
+    slot = cold.decoder.slots[0]
+    cold.decoder.states.clear(slot)
+    target.need_logits(slot.id, True)
+    target.batch.clear()
+    target.batch.extend(tokens, 0, slot.id)
+    target.batch.outputs[len(tokens) - 1] = 1
+    target.decode()
+    row = target.logits(len(tokens) - 1)
+    gap = float(row[b] - row[a])
+    cold.decoder.states.clear(slot)
+    return gap
 
 
 def generated(sequence) -> list[int]:
@@ -101,7 +134,7 @@ class TestWhatIsReused:
         second = run(pipeline, history)
         assert newly(before, hits(pipeline)) == ["live"]
         assert second.cached == end == len(first.tokens) - 1
-        assert generated(second) == generated(run(cold, history))
+        assert_same_as_cold(second, cold)
 
     def test_a_prompt_that_differs_in_its_last_tokens_rewinds_the_ring(self, pipeline, cold):
         history = talk(pipeline, 200)
@@ -113,7 +146,7 @@ class TestWhatIsReused:
         second = run(pipeline, changed, opening=False)
         assert newly(before, hits(pipeline)) == ["ring"]
         assert second.cached == len(history) - depth
-        assert generated(second) == generated(run(cold, changed, opening=False))
+        assert_same_as_cold(second, cold)
 
     def test_the_ring_is_not_trusted_after_single_steps(self, pipeline, cold):
         """Known failure: eight plain steps, then a request that shares all but the last token."""
@@ -131,7 +164,7 @@ class TestWhatIsReused:
         before = hits(pipeline)
         second = run(pipeline, changed, opening=False)
         assert newly(before, hits(pipeline)) != ["ring"]
-        assert generated(second) == generated(run(cold, changed, opening=False))
+        assert_same_as_cold(second, cold)
 
     def test_a_snapshot_serves_when_the_live_sequence_is_gone(self, pipeline, cold):
         history = talk(pipeline, 200)
@@ -141,7 +174,7 @@ class TestWhatIsReused:
         again = run(pipeline, history)
         assert newly(before, hits(pipeline)) == ["ram"]
         assert again.cached == len(history), "the history boundary"
-        assert generated(again) == generated(run(cold, history))
+        assert_same_as_cold(again, cold)
 
     def test_the_disk_serves_after_a_restart(self, tmp_path, cold):
         with opened(disk=tmp_path) as pipeline:
@@ -153,19 +186,20 @@ class TestWhatIsReused:
             assert again.cached == len(history)
             more = run(pipeline, [*first.tokens, *talk(pipeline, 9)])
             assert more.cached == len(first.tokens) - 1
-            assert generated(again) == generated(first) == generated(run(cold, history))
+            assert generated(again) == generated(first)
+            assert_same_as_cold(again, cold)
 
     @pytest.mark.parametrize("share", [0.25, 0.5, 0.9])
     def test_an_edit_finds_the_nearest_snapshot_before_it(self, pipeline, cold, share):
-        history = talk(pipeline, 700)
+        history = talk(pipeline, 420)
         run(pipeline, history)
-        depth = int(700 * share)
+        depth = int(420 * share)
         edited = [*history[:depth], *talk(pipeline, 40)]
         second = run(pipeline, edited)
         assert second.cached == depth // 128 * 128
-        assert generated(second) == generated(run(cold, edited))
+        assert_same_as_cold(second, cold)
 
-    @pytest.mark.parametrize("length", [127, 128, 129, 255, 256, 257, 511, 512, 513])
+    @pytest.mark.parametrize("length", [127, 128, 129, 256, 257, 513])
     def test_no_length_is_unlucky(self, pipeline, length):
         prompt = talk(pipeline, length)
         run(pipeline, prompt, answer=2, opening=False)
@@ -209,11 +243,8 @@ class TestSeveralConversations:
         sequences = [pipeline.start(r) for r in requests]
         while active := [s for s in sequences if not s.done]:
             pipeline.step(active)
-        for request, sequence in zip(requests, sequences, strict=True):
-            alone = cold.start(request)
-            while not alone.done:
-                cold.step([alone])
-            assert generated(sequence) == generated(alone)
+        for sequence in sequences:
+            assert_same_as_cold(sequence, cold)
 
 
 class TestDrafters:
@@ -291,7 +322,7 @@ class TestMisses:
             again = run(pipeline, history)
             assert newly(before, misses(pipeline)) == ["refused"]
         assert again.cached == 0
-        assert generated(again) == generated(run(cold, history))
+        assert_same_as_cold(again, cold)
 
 
 class TestDamage:
@@ -308,7 +339,7 @@ class TestDamage:
             again = run(pipeline, history)
             assert again.cached == 0
             assert misses(pipeline) == {"corrupt": 1}
-            assert generated(again) == generated(run(cold, history))
+            assert_same_as_cold(again, cold)
         assert [r.message for r in caplog.records if "checksum" in r.message]
         Directory(tmp_path).read(entry.name)  # the prompt that was prefilled wrote it again
 
@@ -339,6 +370,6 @@ class TestDamage:
 
 def test_pausing_for_a_snapshot_does_not_change_the_answer(pipeline, cold):
     """Other batch shapes may round differently; here they lead to the same tokens."""
-    history = talk(pipeline, 400)
+    history = talk(pipeline, 300)
     with_pauses = run(pipeline, history, answer=30)
-    assert generated(with_pauses) == generated(run(cold, history, answer=30))
+    assert_same_as_cold(with_pauses, cold)
