@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import sys
-import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,31 +61,30 @@ def sample(overrides: Iterable[str], seeds: Iterable[int], settings: dict[str, A
 
 
 def measure(
-    seeds: int, drafters: Iterable[str], k: int, settings: dict[str, Any], verbose: bool = False
+    seeds: int, drafters: Iterable[str], k: int, settings: dict[str, Any], jobs: int = 1
 ) -> dict[str, Any]:
     """Distances to plain decoding; every sample has seeds of its own."""
-
-    def run(i: int, overrides: list[str]) -> Counts:
-        start = time.perf_counter()
-        counts = sample(overrides, range(i * 10_000_000, i * 10_000_000 + seeds), settings)
-        if verbose:
-            took = time.perf_counter() - start
-            print(f"{' '.join(overrides)}: {took:.0f} s", file=sys.stderr)
-        return counts
-
     rejection, length = "sampler.use=rejection", f"draft_length.k={k}"
-    plain = run(0, [rejection, "drafter.use=none"])
-    floor = tv_distance(plain, run(1, [rejection, "drafter.use=none"]))
     wrong_plugin = f"plugins=[{json.dumps(str(Path(__file__).resolve()))}]"
-    wrong = run(2, [wrong_plugin, "sampler.use=accept-everything", "drafter.use=mtp", length])
-    pipelines = {
-        name: round(tv_distance(plain, run(3 + i, [rejection, *DRAFTERS[name], length])), 4)
-        for i, name in enumerate(drafters)
+    plain = [rejection, "drafter.use=none"]
+    runs: dict[str, list[str]] = {
+        "plain": plain,
+        "plain again": plain,
+        "wrong": [wrong_plugin, "sampler.use=accept-everything", "drafter.use=mtp", length],
+        **{name: [rejection, *DRAFTERS[name], length] for name in drafters},
     }
+    ranges = [range(i * 10_000_000, i * 10_000_000 + seeds) for i in range(len(runs))]
+    if jobs == 1:
+        found = [sample(o, r, settings) for o, r in zip(runs.values(), ranges, strict=True)]
+    else:
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+            found = list(pool.map(sample, runs.values(), ranges, [settings] * len(runs)))
+    counts = dict(zip(runs, found, strict=True))
+    distances = {name: round(tv_distance(counts["plain"], c), 4) for name, c in counts.items()}
     return {
-        "noise_floor": round(floor, 4),
-        "wrong": round(tv_distance(plain, wrong), 4),
-        "pipelines": pipelines,
+        "noise_floor": distances["plain again"],
+        "wrong": distances["wrong"],
+        "pipelines": {name: distances[name] for name in drafters},
     }
 
 
@@ -98,10 +98,11 @@ def main() -> int:
     parser.add_argument("--top-k", type=int, default=20)
     parser.add_argument("--top-p", type=float, default=0.95)
     parser.add_argument("--min-p", type=float, default=0.0)
+    parser.add_argument("--jobs", type=int, default=1, help="pipelines run at the same time")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     settings = {name: getattr(args, name) for name in ("temperature", "top_k", "top_p", "min_p")}
-    found = measure(args.seeds, args.drafters, args.k, settings, verbose=True)
+    found = measure(args.seeds, args.drafters, args.k, settings, args.jobs)
     if args.json:
         print(json.dumps(found))
         return 0
