@@ -63,15 +63,13 @@ class JinjaTemplate(ChatTemplate):
     def open(self, runtime: Runtime) -> None:
         """Learn the tokens that a template may name: the first and the last of a text."""
         assert self._renderer is not None
-        metadata = runtime.engine.info.metadata
+        metadata, vocabulary = runtime.engine.info.metadata, runtime.engine.vocabulary
         pieces: dict[str, str] = {}
         for name in ("bos", "eos"):
             token = metadata.get(f"tokenizer.ggml.{name}_token_id")
             if isinstance(token, int):
-                pieces[name] = runtime.engine.vocabulary.piece(token).decode(errors="replace")
-        adds_bos = bool(pieces.get("bos")) and bool(
-            runtime.engine.vocabulary.tokenize("", bos=True)
-        )
+                pieces[name] = vocabulary.piece(token).decode(errors="replace")
+        adds_bos = bool(pieces.get("bos")) and bool(vocabulary.tokenize("", bos=True))
         self._renderer = attrs.evolve(self._renderer, adds_bos=adds_bos, **pieces)
 
     def render(self, request: Mapping[str, Any]) -> Prompt:
