@@ -7,8 +7,12 @@ holds a nested component, checked against the registry like a top-level one.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
 import operator
 import re
+import textwrap
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -91,7 +95,7 @@ def structure(
     if data is None:
         data = {}
     if not isinstance(data, dict):
-        document.problem(path, f"expected a mapping of options, got {_shown(data)}")
+        document.problem(path, f"expected a mapping of options, got {shown(data)}")
         return None
     return _Structurer(document, registry).options(cls, data, path)  # pyright: ignore[reportUnknownArgumentType]
 
@@ -131,6 +135,24 @@ def option_fields(cls: type[Any]) -> dict[str, attrs.Attribute[Any]]:
     return _fields(cls)
 
 
+def option_texts(cls: type[Any]) -> dict[str, str]:
+    """What is written about each field: the string below it in the source; empty without source."""
+    try:
+        [body] = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return {}
+    assert isinstance(body, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for field, text in itertools.pairwise(body.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            match text:
+                case ast.Expr(value=ast.Constant(value=str(words))):
+                    texts[field.target.id] = " ".join(words.split())
+                case _:
+                    pass
+    return texts
+
+
 class _Structurer:
     """Turns data into values of annotated types; notes problems where they are."""
 
@@ -168,7 +190,7 @@ class _Structurer:
         if len(self.document.problems) == before:
             broken = next((b for b in bounds(field) if not b.holds(result)), None)
             if broken is not None:
-                self.document.problem(path, f"expected {broken}, got {_shown(value)}")
+                self.document.problem(path, f"expected {broken}, got {shown(value)}")
         return result
 
     def value(self, kind: Any, value: Any, path: KeyPath) -> Any:
@@ -197,7 +219,7 @@ class _Structurer:
                 return _converter.structure(value, kind)
             except (_WrongTypeError, ValueError, TypeError):
                 pass
-        self.document.problem(path, f"expected {describe(kind)}, got {_shown(value)}")
+        self.document.problem(path, f"expected {describe(kind)}, got {shown(value)}")
         return None
 
     def mapping(self, kinds: tuple[Any, ...], data: dict[Any, Any], path: KeyPath) -> Any:
@@ -230,7 +252,7 @@ class _Structurer:
         if isinstance(data, str):
             data = {"use": data}
         if not isinstance(data, dict):
-            self.document.problem(path, f"expected {{use: NAME, …}} or a name, got {_shown(data)}")
+            self.document.problem(path, f"expected {{use: NAME, …}} or a name, got {shown(data)}")
             return None
         options: dict[str, Any] = dict(data)  # pyright: ignore[reportUnknownArgumentType]
         name = options.pop("use", None)
@@ -380,7 +402,8 @@ def _plural(kind: Any) -> str:
     return words.get(text, text)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value in words, for messages."""
     if value is None:
         return "nothing"
     if isinstance(value, str):

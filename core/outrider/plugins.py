@@ -305,8 +305,8 @@ class Registry:
         path = Path(reference).expanduser()
         path = path if path.is_absolute() else base / path
         if not path.exists():
-            hint = nearest(reference, self._models)
-            raise ModelError(f"model file not found: {path}; packaged models: {hint}")
+            hint = nearest(reference, self._models).replace("there are:", "packaged models:")
+            raise ModelError(f"model file not found: {path}; {hint}")
         return path
 
     def add_commands(self, group: click.Group) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import attrs
 
 from outrider.components import DrafterSpec, SamplerSpec
-from outrider.config import ByteSize, option_fields
+from outrider.config import ByteSize, bounds, option_fields, option_texts
 from outrider.plugins import Kind, Registry
 from outrider.settings import LISTS, SCALARS, SLOTS
 
@@ -32,13 +32,16 @@ def pipeline_schema(registry: Registry, kinds: Mapping[str, Kind]) -> dict[str, 
     properties: dict[str, Any] = {
         key: {**_TYPES[kind], "default": default} for key, (kind, default) in SCALARS.items()
     }
+    properties["max_sequences"]["minimum"] = 1
     properties["plugins"] = {"type": "array", "items": {"type": "string"}}
     for key, default in SLOTS.items():
-        reference: dict[str, Any] = {"$ref": f"#/$defs/{key}"}
+        forms: list[dict[str, Any]] = [{"$ref": f"#/$defs/{key}"}]
         if default is None:
-            automatic: list[dict[str, Any]] = [{"const": "auto"}, {"type": "null"}]
-            reference = {"anyOf": [reference, *automatic]}
-        properties[key] = reference
+            forms += [{"enum": ["auto", None]}, {"const": {"use": "auto"}}]
+        elif entry := registry.find(key, default["use"]):
+            # options without a name are those of the default component
+            forms.append(_options(entry.cls.Config, {}, [], entry.cls.__doc__))
+        properties[key] = {"anyOf": forms} if len(forms) > 1 else forms[0]
     for key, kind in LISTS.items():
         properties[key] = {"type": "array", "items": {"$ref": f"#/$defs/{kind}"}}
     return {
@@ -65,8 +68,11 @@ def _component(registry: Registry, kind: str) -> dict[str, Any]:
 def _options(
     cls: type[Any], properties: dict[str, Any], required: list[str], doc: str | None
 ) -> dict[str, Any]:
+    texts = option_texts(cls)
     for name, field in option_fields(cls).items():
-        schema = type_schema(field.type)
+        schema = {**type_schema(field.type), **_limits(field)}
+        if name in texts:
+            schema["description"] = texts[name]
         default = field.default
         if isinstance(default, (bool, int, float, str)) or default is None:
             schema = {**schema, "default": default}
@@ -96,6 +102,10 @@ def type_schema(kind: Any) -> dict[str, Any]:
     if attrs.has(kind):
         return _options(kind, {}, [], kind.__doc__)
     return {}
+
+
+def _limits(field: attrs.Attribute[Any]) -> dict[str, Any]:
+    return {bound.keyword: bound.limit for bound in bounds(field)}
 
 
 def _required(cls: type[Any]) -> list[str]:

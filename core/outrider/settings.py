@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 
 from outrider.components import ComponentSpec
-from outrider.config import describe, structure_spec
+from outrider.config import describe, shown, structure_spec
 from outrider.errors import ConfigError
 from outrider.plugins import Registry, registry_with
 from outrider.yamlfile import Document, nearest, parse_yaml, read_yaml
@@ -71,13 +71,16 @@ def read_document(path: Path | None) -> Document:
 
 def registry_for(document: Document) -> Registry:
     """Installed plugins and those the document names under `plugins`."""
-    listed = document.data.get("plugins") or []
+    listed: Any = document.data.get("plugins") or []
     if not isinstance(listed, list):
         document.problem(("plugins",), "expected a list of paths of one-file plugins")
         listed = []
     files: list[Path] = []
-    for i, item in enumerate(listed):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        path = document.base / Path(str(item)).expanduser()  # pyright: ignore[reportUnknownArgumentType]
+    for i, item in enumerate(cast("list[Any]", listed)):
+        if not isinstance(item, str):
+            document.problem(("plugins", i), f"expected a path, got {shown(item)}")
+            continue
+        path = document.base / Path(item).expanduser()
         if not path.is_file():
             document.problem(("plugins", i), f"plugin file not found: {path}")
         else:
@@ -119,7 +122,7 @@ def _scalar(document: Document, key: str) -> Any:
     kind, default = SCALARS[key]
     value = document.data.get(key, default)
     if not isinstance(value, kind) or isinstance(value, bool):
-        document.problem((key,), f"expected {describe(kind)}, got {value!r}")
+        document.problem((key,), f"expected {describe(kind)}, got {shown(value)}")
         return default
     if kind is int and value < 1:
         document.problem((key,), f"expected at least 1, got {value}")
@@ -130,13 +133,13 @@ def _scalar(document: Document, key: str) -> Any:
 def _component(
     document: Document, key: str, default: Any, registry: Registry
 ) -> ComponentSpec | None:
-    data = document.data.get(key, default)
+    data: Any = document.data.get(key, default)
     if data is None or data in ("auto", {"use": "auto"}):
         if default is not None:
             document.problem((key,), "`auto` is not possible here; name a component")
         return None
     if isinstance(data, dict) and "use" not in data and default is not None:
-        data = {**default, **data}
+        data = {**default, **cast("dict[str, Any]", data)}
     return structure_spec(key, data, (key,), document, registry)
 
 
@@ -147,12 +150,12 @@ def _list(document: Document, key: str, kind: str, registry: Registry) -> tuple[
             for entry in registry.entries(kind)
             if all(f.default is not attrs.NOTHING for f in attrs.fields(entry.cls.Config))
         )
-    data = document.data.get(key) or []
+    data: Any = document.data.get(key) or []
     if not isinstance(data, list):
         document.problem((key,), f"expected a list of {kind}s")
         return ()
+    items = cast("list[Any]", data)
     specs = [
-        structure_spec(kind, item, (key, i), document, registry)
-        for i, item in enumerate(data)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        structure_spec(kind, item, (key, i), document, registry) for i, item in enumerate(items)
     ]
     return tuple(s for s in specs if s is not None)

@@ -23,6 +23,7 @@ class TextStream:
         self._decode = _decoder(errors="replace").decode
         self._stop = tuple(s for s in stop if s)
         self._held = ""
+        self._stopped = False
         self._ready: list[str] = []
         self._taken: list[str] = []
 
@@ -43,7 +44,7 @@ class TextStream:
 
     def close(self) -> None:
         """Nothing follows: release what was held back, and a cut character as U+FFFD."""
-        if not self._append(self._decode(b"", True)):
+        if not self._stopped and not self._append(self._decode(b"", True)):
             self._ready.append(self._held)
             self._held = ""
 
@@ -64,6 +65,7 @@ class TextStream:
         if found:
             self._ready.append(self._held[: min(found)])
             self._held = ""
+            self._stopped = True
             return True
         keep = self._partial_stop()
         if keep < len(self._held):

@@ -93,6 +93,8 @@ class Document:
         for known in [p for p in self.places if p[: len(path)] == path]:
             del self.places[known]
         self.places[path] = where
+        for i in range(1, len(path)):
+            self.places.setdefault(path[:i], where)
 
 
 def _check_step(target: Any, step: str | int, path: KeyPath, where: str) -> None:
