@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from soak import files, histories
+from soak import files, histories, sharing
 
 
 def main() -> int:
@@ -32,6 +32,9 @@ def main() -> int:
     commands.add_parser("corrupt")
     command = commands.add_parser("hammer")
     command.add_argument("--seconds", type=float, default=60.0)
+    command = commands.add_parser("sharing")
+    command.add_argument("--turns", type=int, default=12)
+    command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     for name in ("write", "pound"):
         command = commands.add_parser(name)
         command.add_argument("folder", type=Path)
@@ -49,6 +52,8 @@ def main() -> int:
             result = files.corrupt()
         case "hammer":
             result = files.hammer(options.seconds)
+        case "sharing":
+            result = sharing.run(options.turns, options.set)
         case "write":
             files.write(options.folder, options.seed, options.seconds)
             return 0

@@ -38,9 +38,6 @@ def made_up(seed: int, length: int) -> Snapshot:
     of the first `COMMON` tokens.
     """
 
-    def bytes_for(name: int, count: int) -> bytes:
-        return np.random.default_rng((name, count if name >= 4 else 0, 7)).bytes(count)
-
     def rows(kind: int, width: int) -> bytes:
         common = np.random.default_rng((kind, 0)).bytes(width * COMMON)
         own = np.random.default_rng((kind, seed + 1)).bytes(width * max(0, length - COMMON))
@@ -48,8 +45,9 @@ def made_up(seed: int, length: int) -> Snapshot:
 
     tokens = np.random.default_rng((9, 0)).integers(0, 1000, COMMON).tolist()
     tokens += np.random.default_rng((9, seed + 1)).integers(0, 1000, length).tolist()
-    head = bytes_for(100, 40)
-    tail = np.random.default_rng((seed, length, 5)).bytes(9000)
+    head = np.random.default_rng((100, 7)).bytes(40)
+    owner = seed + 1 if length > COMMON else 0
+    tail = np.random.default_rng((owner, length, 5)).bytes(9000)
     target = head + rows(1, ROW) + rows(2, ROW) + tail
     drafter = head[:12] + rows(3, ROW // 2) + tail[:300]
     return Snapshot(
