@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 import attrs
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -118,6 +120,8 @@ def generate(
 ) -> None:
     """Generate text. PROMPT is a text, or - for standard input."""
     text = _prompt_text(prompt, prompt_file)
+    if not text:
+        raise RequestError("the prompt is empty: there is nothing to continue")
     assembled = Pipeline.load(pipeline, model=model, overrides=overrides)
     if trace is not None:
         assembled.trace(trace)
@@ -186,7 +190,8 @@ def plugins(as_json: bool) -> None:
         table.add_column(column)
     for entry in registry.entries():
         what = (entry.cls.__doc__ or "").strip().splitlines()
-        table.add_row(entry.kind, entry.name, what[0] if what else "", str(entry.source))
+        cells = (entry.kind, entry.name, what[0] if what else "", str(entry.source))
+        table.add_row(*map(escape, cells))
     for name, path in registry.models().items():
         table.add_row("model", name, path.name, "")
     Console().print(table)
@@ -244,7 +249,7 @@ def _prompt_text(prompt: str | None, file: Path | None) -> str:
         return _decoded(sys.stdin.buffer.read(), "standard input")
     if prompt is None:
         raise RequestError("no prompt: give a text, - for standard input, or --prompt-file")
-    return prompt
+    return _decoded(os.fsencode(prompt), "the prompt")
 
 
 def _decoded(data: bytes, where: str) -> str:
@@ -265,8 +270,6 @@ def _sampling(pipeline: Pipeline, seed: int | None) -> dict[str, Any]:
 
 def _request(pipeline: Pipeline, text: str, raw: bool) -> Request:
     """The prompt as tokens: through the chat template unless `raw`."""
-    if not text:
-        raise RequestError("the prompt is empty: there is nothing to continue")
     if raw or pipeline.template is None:
         return Request(prompt=pipeline.tokenize(text))
     prompt = pipeline.template.render({"messages": [{"role": "user", "content": text}]})

@@ -310,8 +310,13 @@ class Registry:
         return path
 
     def add_commands(self, group: click.Group) -> None:
-        """Let plugins add their commands to the command line."""
-        self._manager.hook.outrider_commands(group=group)
+        """Let plugins add their commands to the command line; one that fails counts as failed."""
+        for implementation in self._manager.hook.outrider_commands.get_hookimpls():
+            try:
+                implementation.function(*[group for _ in implementation.argnames])
+            except Exception as error:
+                reason = f"outrider_commands failed: {type(error).__name__}: {error}"
+                self.failures.append(Failure(Source(implementation.plugin_name, "", ""), reason))
 
 
 @functools.cache

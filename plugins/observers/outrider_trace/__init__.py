@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence as ListOf
 from pathlib import Path
 from typing import IO, Any
@@ -32,6 +33,14 @@ class Trace(Observer):
     def __init__(self, config: TraceConfig, assembly: Assembly) -> None:
         super().__init__(config, assembly)
         self._file: IO[str] | None = None
+        # before any weight is loaded
+        folder = config.path.parent
+        if not folder.is_dir():
+            raise ConfigError(f"the trace file {config.path} needs a folder that does not exist")
+        if config.path.is_dir():
+            raise ConfigError(f"the trace file {config.path} is a folder")
+        if not os.access(config.path if config.path.exists() else folder, os.W_OK):
+            raise ConfigError(f"the trace file {config.path} cannot be written: permission denied")
 
     def open(self, runtime: Runtime) -> None:
         """Open the file."""
