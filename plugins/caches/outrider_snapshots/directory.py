@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import numpy as np
 from outrider import Snapshot
 
 from outrider_snapshots.format import FORMAT, Stored, Summary, decode, encode, read_summary
-from outrider_snapshots.packing import Key, digest, key_of, unpack
+from outrider_snapshots.packing import Bytes, Key, digest, key_of, unpack
 from outrider_snapshots.reasons import Miss, UnusableError
 
 SUFFIX = ".snapshot"
@@ -134,13 +135,13 @@ class Directory:
 
     # --- reading ------------------------------------------------------------------------------
 
-    def read(self, name: str) -> tuple[Stored, dict[str, bytes], Snapshot]:
+    def read(self, name: str) -> tuple[Stored, dict[str, Bytes], Snapshot]:
         """What a file says, its blocks, and the snapshot they make. Every byte is checked.
 
         Raises UnusableError.
         """
         stored = self._read_snapshot(name)
-        blocks: dict[str, bytes] = {}
+        blocks: dict[str, Bytes] = {}
         for block in stored.packed.blocks:
             if block not in blocks:
                 blocks[block] = self._read_block(name, block)
@@ -166,9 +167,9 @@ class Directory:
             raise UnusableError(Miss.CORRUPT, "its tokens are not those that its name promises")
         return stored
 
-    def _read_block(self, name: str, block: str) -> bytes:
+    def _read_block(self, name: str, block: str) -> Bytes:
         try:
-            data = (self.blocks / block).read_bytes()
+            data = np.frombuffer((self.blocks / block).read_bytes(), np.uint8)
         except FileNotFoundError:
             if not (self.root / name).exists():
                 raise UnusableError(Miss.GONE, "it was given up meanwhile") from None
@@ -201,7 +202,7 @@ class Directory:
         finally:
             os.close(handle)
 
-    def write(self, stored: Stored, blocks: Mapping[str, bytes], limit: int) -> list[Key] | None:
+    def write(self, stored: Stored, blocks: Mapping[str, Bytes], limit: int) -> list[Key] | None:
         """Store a snapshot within `limit` bytes; the keys that had to go for it.
 
         None when it does not fit even alone.
@@ -209,8 +210,9 @@ class Directory:
         packed = stored.packed
         name = file_name(packed.fingerprint, key_of(packed.tokens))
         content = encode(stored)
+        length = sum(memoryview(piece).nbytes for piece in content)
         needed = set(packed.blocks)
-        if len(content) + sum(len(blocks[b]) for b in needed) > limit:
+        if length + sum(len(blocks[b]) for b in needed) > limit:
             return None
         with self.locked():
             if (self.root / name).exists():
@@ -218,10 +220,10 @@ class Directory:
             self._remove_temporary()
             sizes = self.block_sizes()
             missing = [b for b in needed if sizes.get(b) != len(blocks[b])]
-            room = limit - len(content) - sum(len(blocks[b]) for b in missing)
+            room = limit - length - sum(len(blocks[b]) for b in missing)
             dropped = self._evict(room, keep=needed)
             for block in missing:
-                self._publish(self.blocks / block, blocks[block])
+                self._publish(self.blocks / block, [blocks[block]])
             _sync(self.blocks)
             self._publish(self.root / name, content)
             _sync(self.root)
@@ -305,11 +307,12 @@ class Directory:
             return frozenset()
         return known[1]
 
-    def _publish(self, path: Path, data: Any) -> None:
+    def _publish(self, path: Path, content: Iterable[Any]) -> None:
         temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{path.name}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(data)
+            for piece in content:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

@@ -46,8 +46,8 @@ class Stored:
     """Why it was taken there: `history`, `turn`, `every`, `tail` or `evicted`."""
 
 
-def encode(stored: Stored) -> bytes:
-    """The file's bytes."""
+def encode(stored: Stored) -> list[Any]:
+    """The file's bytes, as buffers to be written one after the other."""
     packed = stored.packed
     header = json.dumps(
         {
@@ -68,10 +68,13 @@ def encode(stored: Stored) -> bytes:
         },
         separators=(",", ":"),
     ).encode()
-    body = (header, packed.tokens.tobytes(), *(p.own for p in packed.parts))
-    total = _START.size + sum(map(len, body)) + _CHECKSUM
-    content = b"".join((_START.pack(MAGIC, FORMAT, len(header), total), *body))
-    return content + xxhash.xxh3_128_digest(content)
+    body = (header, packed.tokens, *(p.own for p in packed.parts))
+    total = _START.size + sum(memoryview(b).nbytes for b in body) + _CHECKSUM
+    content = [_START.pack(MAGIC, FORMAT, len(header), total), *body]
+    checksum = xxhash.xxh3_128()
+    for piece in content:
+        checksum.update(piece)
+    return [*content, checksum.digest()]
 
 
 def decode(data: bytes) -> Stored:
@@ -84,7 +87,7 @@ def decode(data: bytes) -> Stored:
         tokens = np.frombuffer(data[end:at], "<i4")
         parts: list[Part] = []
         for entry in header["parts"]:
-            own = data[at : at + entry["own"]]
+            own = np.frombuffer(data, np.uint8, entry["own"], at)
             at += entry["own"]
             rows = tuple(Rows(*r) for r in entry["rows"])
             blocks = tuple(map(_block_name, entry["blocks"]))

@@ -8,12 +8,12 @@ from threading import Lock
 import attrs
 from outrider import Snapshot
 
-from outrider_snapshots.packing import Key, Packed, unpack
+from outrider_snapshots.packing import Bytes, Key, Packed, unpack
 
 
 @attrs.define
 class _Block:
-    data: bytes
+    data: Bytes
     users: int = 0
 
 
@@ -46,7 +46,7 @@ class MemoryTier:
         with self._lock:
             return list(self._snapshots.values())
 
-    def add(self, key: Key, packed: Packed, blocks: dict[str, bytes]) -> list[Key]:
+    def add(self, key: Key, packed: Packed, blocks: dict[str, Bytes]) -> list[Key]:
         """Keep a snapshot; returns what had to go for it: `key` itself if it is too big."""
         with self._lock:
             if key in self._snapshots:
@@ -87,7 +87,7 @@ class MemoryTier:
             for key in list(self._snapshots):
                 self._drop(key)
 
-    def _take(self, key: Key, packed: Packed, blocks: dict[str, bytes]) -> None:
+    def _take(self, key: Key, packed: Packed, blocks: dict[str, Bytes]) -> None:
         self._snapshots[key] = packed
         self.size += packed.own_size
         for name in packed.blocks:

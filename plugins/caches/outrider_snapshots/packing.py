@@ -28,6 +28,7 @@ BLOCK = 128
 """Tokens whose rows form a block."""
 
 Bytes = NDArray[np.uint8]
+"""Bytes in an array: copying and hashing them leaves the interpreter free, unlike `bytes`."""
 Key = tuple[int, str]
 """Names a token list: its length and its digest."""
 
@@ -40,7 +41,7 @@ class Part:
     digest: str
     rows: tuple[Rows, ...]
     blocks: tuple[str, ...]
-    own: bytes
+    own: Bytes
 
 
 @attrs.frozen(eq=False)
@@ -93,50 +94,49 @@ def prefix_keys(tokens: NDArray[np.int32], lengths: Sequence[int]) -> Iterator[K
         yield length, running.hexdigest()
 
 
-def pack(snapshot: Snapshot) -> tuple[Packed, dict[str, bytes]]:
+def pack(snapshot: Snapshot) -> tuple[Packed, dict[str, Bytes]]:
     """The snapshot without its blocks, and the blocks by name."""
-    blocks: dict[str, bytes] = {}
+    blocks: dict[str, Bytes] = {}
     target = _pack_part(snapshot.target, snapshot.target_rows, blocks)
     drafter = _pack_part(snapshot.drafter, snapshot.drafter_rows, blocks)
     tokens = token_array(snapshot.tokens)
     return Packed(tokens, snapshot.fingerprint, (target, drafter)), blocks
 
 
-def unpack(packed: Packed, block: Callable[[str], bytes], *, verify: bool) -> Snapshot:
+def unpack(packed: Packed, block: Callable[[str], Bytes], *, verify: bool) -> Snapshot:
     """The snapshot again. Raises UnusableError when it is not what was packed."""
     target, drafter = (_unpack_part(p, block, verify) for p in packed.parts)
     return Snapshot(tuple(packed.tokens.tolist()), target, drafter, packed.fingerprint)
 
 
-def _pack_part(data: Any, rows: Sequence[Rows], blocks: dict[str, bytes]) -> Part:
+def _pack_part(data: Any, rows: Sequence[Rows], blocks: dict[str, Bytes]) -> Part:
     whole: Bytes = np.frombuffer(data, np.uint8)
     count = rows[0].count // BLOCK if rows and len({r.count for r in rows}) == 1 else 0
     if not count:
-        return Part(len(whole), digest(whole), (), (), whole.tobytes())
+        return Part(len(whole), digest(whole), (), (), whole)
     table = np.concatenate([_blocks_of(whole, r, count) for r in rows], axis=1)
     names: list[str] = []
     for line in table:
         name = digest(line)
         names.append(name)
         if name not in blocks:
-            blocks[name] = line.tobytes()
-    own = b"".join(whole[a:b].tobytes() for a, b in _gaps(rows, count, len(whole)))
+            blocks[name] = line.copy()
+    own = np.concatenate([whole[a:b] for a, b in _gaps(rows, count, len(whole))])
     return Part(len(whole), digest(whole), tuple(rows), tuple(names), own)
 
 
-def _unpack_part(part: Part, block: Callable[[str], bytes], verify: bool) -> Any:
+def _unpack_part(part: Part, block: Callable[[str], Bytes], verify: bool) -> Any:
     if not part.blocks:
-        return part.own
+        return part.own.data
     count = len(part.blocks)
     whole: Bytes = np.empty(part.size, np.uint8)
-    own: Bytes = np.frombuffer(part.own, np.uint8)
     at = 0
     for a, b in _gaps(part.rows, count, part.size):
-        whole[a:b] = own[at : at + b - a]
+        whole[a:b] = part.own[at : at + b - a]
         at += b - a
     widths = [BLOCK * r.size for r in part.rows]
     for i, name in enumerate(part.blocks):
-        line: Bytes = np.frombuffer(block(name), np.uint8)
+        line = block(name)
         at = 0
         for r, width in zip(part.rows, widths, strict=True):
             start = r.offset + i * width

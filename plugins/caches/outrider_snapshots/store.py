@@ -26,7 +26,7 @@ from outrider_snapshots.directory import (
 )
 from outrider_snapshots.format import Stored
 from outrider_snapshots.memory import MemoryTier
-from outrider_snapshots.packing import Key, Packed, key_of, pack, prefix_keys, token_array
+from outrider_snapshots.packing import Bytes, Key, Packed, key_of, pack, prefix_keys, token_array
 from outrider_snapshots.policy import Candidate, common_length
 from outrider_snapshots.reasons import Miss, UnusableError
 
@@ -41,7 +41,7 @@ _CLOSE_SECONDS = 30.0
 class _Write:
     key: Key
     packed: Packed
-    blocks: dict[str, bytes]
+    blocks: dict[str, Bytes]
     place: str
 
     @property
@@ -280,7 +280,7 @@ class Store:
             self._writing_bytes -= write.size
             self._write(write)
 
-    def _keep(self, key: Key, packed: Packed, blocks: dict[str, bytes]) -> None:
+    def _keep(self, key: Key, packed: Packed, blocks: dict[str, Bytes]) -> None:
         for dropped in self.memory.add(key, packed, blocks):
             self.counts["ram_evicted"] += 1
             self._give_up(dropped)

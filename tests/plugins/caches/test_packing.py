@@ -49,7 +49,7 @@ class TestPacking:
     def test_a_changed_byte_is_noticed(self):
         packed, blocks = pack(made_up(1, COMMON))
         name = packed.parts[0].blocks[1]
-        blocks[name] = blocks[name][:-1] + bytes([blocks[name][-1] ^ 1])
+        blocks[name][-1] ^= 1
         with pytest.raises(UnusableError) as error:
             unpack(packed, blocks.__getitem__, verify=True)
         assert error.value.reason is Miss.CORRUPT
