@@ -42,6 +42,10 @@ class Draft:
     names the drafter for the statistics; empty means "the pipeline's drafter". `evidence` grades
     the drafter's own reason for this draft, where it has one (the suffix drafter: how long the
     repeated context is); acceptance is learnt apart for each grade.
+
+    A drawn token must be proposed once it is drawn: to drop it because of what it turned out to
+    be would make q something else than it was drawn from. Where to stop may depend on q, and on
+    the tokens before.
     """
 
     tokens: Sequence[int] = ()

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence as ListOf
 
-import numpy as np
-from numpy.typing import NDArray
-from outrider import Accepted, Draft, Runtime, Sampler, Sequence, hookimpl
+from outrider import Accepted, Draft, LogitsError, Runtime, Sampler, Sequence, hookimpl
+from outrider.native import RowSampler, SamplingOptions
 
-
-def legal_argmax(logits: NDArray[np.float32], mask: NDArray[np.uint32]) -> int:
-    """The most likely token [n_vocab] among those whose bit is set in `mask`."""
-    legal = np.unpackbits(mask.view(np.uint8), bitorder="little")[: len(logits)].view(np.bool_)
-    return int(np.argmax(np.where(legal, logits, np.float32(-np.inf))))
+MOST_LIKELY = SamplingOptions(temperature=0)
 
 
 class GreedySampler(Sampler):
@@ -27,6 +22,7 @@ class GreedySampler(Sampler):
     def open(self, runtime: Runtime) -> None:
         """Remember the target."""
         self._target = runtime.engine.target
+        self._kernel = RowSampler(self._target.n_vocab)
 
     def accept(
         self, sequences: ListOf[Sequence], drafts: ListOf[Draft], rows: ListOf[int]
@@ -39,12 +35,16 @@ class GreedySampler(Sampler):
                 answers.append(self._accept_constrained(sequence, draft, row))
                 continue
             count = 0
-            token = argmax(row)
-            for drafted in draft.tokens:
-                if drafted != token:
-                    break
-                count += 1
-                token = argmax(row + count)
+            try:
+                token = argmax(row)
+                for drafted in draft.tokens:
+                    if drafted != token:
+                        break
+                    count += 1
+                    token = argmax(row + count)
+            except LogitsError as error:
+                position = len(sequence.tokens) + count
+                raise LogitsError(f"position {position}: {error}") from None
             answers.append(Accepted(count, token))
         return answers
 
@@ -57,7 +57,13 @@ class GreedySampler(Sampler):
             if not constraint.allows(prefix, token):
                 mask = constraint.mask(prefix)
                 assert mask is not None, "a constraint that refuses a token must have a mask"
-                token = legal_argmax(self._target.logits(row + len(prefix)), mask)
+                legal, _ = self._kernel.distribution(
+                    self._target.logits(row + len(prefix)),
+                    MOST_LIKELY,
+                    mask=mask,
+                    position=len(sequence.tokens) + len(prefix),
+                )
+                token = int(legal[0])
             if len(prefix) == len(draft.tokens) or draft.tokens[len(prefix)] != token:
                 return Accepted(len(prefix), token)
             prefix.append(token)

@@ -205,7 +205,10 @@ class RejectionSampler(Sampler):
         """The token after the first `i` drafts; equal to the next draft if that holds."""
         if request.rows is Rows.DEVICE_ARGMAX:
             self._rows[Rows.DEVICE_ARGMAX.value] += 1
-            return self._target.argmax(row)
+            try:
+                return self._target.argmax(row)
+            except LogitsError as error:
+                raise LogitsError(f"position {len(sequence.tokens) + i}: {error}") from None
         position = len(sequence.tokens) + i
         candidates: NDArray[np.int32] | None = None
         if request.rows is Rows.DEVICE_TOP_K:

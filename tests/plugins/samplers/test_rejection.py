@@ -355,6 +355,27 @@ def test_an_unusable_row_is_an_error_that_names_the_position(bad: float, reason:
         sampler.accept([sequence], [Draft(tokens)], [0])
 
 
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+def test_greedy_decoding_names_the_position_too(bad: float) -> None:
+    from outrider.native import argmax
+    from outrider_greedy import GreedySampler
+
+    class Checked(Target):
+        def argmax(self, row: int) -> int:
+            return argmax(self.rows[row])
+
+    target = Checked(rows(3))
+    target.rows[2] = bad
+    tokens = rows(3).argmax(axis=1)[:2].tolist()
+    for sampler in (make(target, temperature=0.0), GreedySampler(None, Assembly(None, "greedy"))):
+        sampler.open(SimpleNamespace(engine=SimpleNamespace(target=target)))
+        sequence = Sequence(Request([1, 2, 3, 4]), Slot(0), [1, 2, 3, 4])
+        sequence.settings = sampler.settings({})
+        sampler.begin(sequence)
+        with pytest.raises(LogitsError, match="position 6: "):
+            sampler.accept([sequence], [Draft(tokens)], [0])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
