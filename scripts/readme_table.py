@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Write the benchmark tables of README.md from the published raw JSON, or check them.
+"""Write the tables of README.md and docs/performance.md from published raw JSON, or check them.
 
-    scripts/readme_table.py            rewrite the part of README.md between the two markers
-    scripts/readme_table.py --check    exit status 1 when that part is not what the files say
+    scripts/readme_table.py            rewrite the parts between the markers
+    scripts/readme_table.py --check    exit status 1 when they are not what the files say
 
-The newest `configs/benchmarks/DATE/embedded-cpu.json` becomes one table, the newest folder
-`configs/benchmarks/DATE-h200` of comparisons in pairs another.
+The newest `configs/benchmarks/DATE/embedded-cpu.json` becomes one table of README.md, the newest
+folder `configs/benchmarks/DATE-h200` of comparisons in pairs another; docs/performance.md shows
+where the steps of the same runs spend their time.
 """
 
 from __future__ import annotations
@@ -21,43 +22,46 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from bench import report
 from bench.machine import ROOT
 
-BEGIN = "<!-- benchmarks:begin -->"
-END = "<!-- benchmarks:end -->"
-PUBLISHED = ROOT / "configs" / "benchmarks"
-
 
 class MarkerError(ValueError):
-    """README.md lacks the two markers, or has them in the wrong order."""
+    """A document lacks its two markers, or has them in the wrong order."""
 
 
 def main() -> int:
     """Rewrite or check; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
-    parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
-    parser.add_argument("--published", type=Path, default=PUBLISHED)
+    parser.add_argument("--root", type=Path, default=ROOT, help="holds README.md, docs, configs")
     options = parser.parse_args()
-    try:
-        before = options.readme.read_text()
-        after = replaced(before, tables(options.published))
-    except (OSError, MarkerError) as error:
-        print(f"readme_table: {error}", file=sys.stderr)
-        return 1
-    if options.check:
-        if before != after:
-            print("README.md disagrees with configs/benchmarks: run scripts/readme_table.py")
-        return int(before != after)
-    options.readme.write_text(after)
-    return 0
+    root: Path = options.root
+    published = root / "configs" / "benchmarks"
+    status = 0
+    for path, mark, write in (
+        (root / "README.md", "benchmarks", tables),
+        (root / "docs" / "performance.md", "stages", stages),
+    ):
+        try:
+            before = path.read_text()
+            after = replaced(before, mark, write(published))
+        except (OSError, MarkerError) as error:
+            print(f"readme_table: {path.name}: {error}", file=sys.stderr)
+            return 1
+        if options.check and before != after:
+            print(f"{path.name} disagrees with configs/benchmarks: run scripts/readme_table.py")
+            status = 1
+        elif not options.check:
+            path.write_text(after)
+    return status
 
 
-def replaced(readme: str, text: str) -> str:
-    """`readme` with `text` between the markers. Raises MarkerError."""
-    begin, end = readme.find(BEGIN), readme.find(END)
+def replaced(document: str, mark: str, text: str) -> str:
+    """`document` with `text` between the markers of `mark`. Raises MarkerError."""
+    begin_mark, end_mark = f"<!-- {mark}:begin -->", f"<!-- {mark}:end -->"
+    begin, end = document.find(begin_mark), document.find(end_mark)
     if begin < 0 or end < begin:
-        raise MarkerError(f"README.md needs the lines\n{BEGIN}\n{END}")
+        raise MarkerError(f"it needs the lines\n{begin_mark}\n{end_mark}")
     between = f"\n\n{text}\n" if text else "\n"
-    return readme[: begin + len(BEGIN)] + between + readme[end:]
+    return document[: begin + len(begin_mark)] + between + document[end:]
 
 
 def tables(published: Path) -> str:
@@ -73,6 +77,26 @@ def tables(published: Path) -> str:
         found = [(p.stem, record) for p, record in found if "runs" in record]
         if found:
             parts += [provenance(found[0][1], comparisons, published), report.pairs(dict(found))]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
+
+
+def stages(published: Path) -> str:
+    """Where the steps of the newest published runs spend their time."""
+    parts: list[str] = []
+    embedded = newest(published, "*/embedded-cpu.json")
+    if embedded is not None:
+        record = json.loads(embedded.read_text())
+        parts.append(provenance(record, embedded, published))
+        parts += [
+            f"{sampling}:\n\n{report.stages(record, sampling)}" for sampling in record["runs"]
+        ]
+    comparisons = newest(published, "*-h200")
+    for path in sorted(comparisons.glob("*.json")) if comparisons else ():
+        record = json.loads(path.read_text())
+        if "runs" in record:
+            parts.append(provenance(record, path, published))
+            for sampling in record["runs"]:
+                parts.append(f"{sampling}:\n\n{report.stages(record, sampling)}")
     return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
 
 

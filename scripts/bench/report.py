@@ -141,6 +141,26 @@ def pairs(records: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def stages(record: Mapping[str, Any], sampling: str) -> str:
+    """Where a step's time goes, for every outrider pipeline: medians over prompts and runs, in µs."""
+    head = ["pipeline", "tokens a step", "draft", "verify", "sample", "the rest", "loop's own time"]
+    lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+    for label, by_prompt in record["runs"][sampling].items():
+        entries = [e for runs in by_prompt.values() for e in runs if e.get("steps")]
+        if not entries:
+            continue
+        parts: list[list[float]] = []
+        for e in entries:
+            time, steps = e["time"], e["steps"]
+            known = [time[f"{part}_ms"] for part in ("draft", "verify", "sample")]
+            per_step = [1e3 * ms / steps for ms in (*known, time["step_ms"] - sum(known))]
+            tokens = (e["count"] - 1) / steps
+            parts.append([tokens, *per_step, time["overhead_us_per_step"]])
+        tokens, *times = (spread(column).median for column in zip(*parts, strict=True))
+        lines.append(_line([label, f"{tokens:.2f}", *(f"{t:.0f}" for t in times)]))
+    return "\n".join(lines) + "\n"
+
+
 def divergence_sentence(record: Mapping[str, Any]) -> str:
     """How often greedy tokens were those of plain decoding, and how near the ties were."""
     by_engine = record["runs"].get("greedy")

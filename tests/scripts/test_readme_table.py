@@ -12,75 +12,87 @@ import readme_table
 
 
 def record(ours: float, theirs: float) -> dict:
-    def runs(ms: float) -> dict:
-        return {"prose/a": [{"count": 11, "decode_ms": ms, "cpu_ms": ms}]}
+    def runs(ms: float, **more) -> dict:
+        return {"prose/a": [{"count": 11, "decode_ms": ms, "cpu_ms": ms, **more}]}
 
+    time = {
+        "draft_ms": 1.0, "verify_ms": 2.0, "sample_ms": 0.5, "step_ms": 4.0,
+        "overhead_us_per_step": 30.0,
+    }  # fmt: skip
+    ours_runs = runs(ours, steps=5, time=time)
     return {
         "settings": {"threads": 1, "runs": 3, "max_tokens": 256},
         "machine": {"commit": "c" * 40, "processor": {"model": "A CPU"}, "accelerators": []},
-        "runs": {"greedy": {"outrider mtp": runs(ours), "llama-server plain": runs(theirs)}},
+        "runs": {"greedy": {"outrider mtp": ours_runs, "llama-server plain": runs(theirs)}},
         "divergences": [],
     }
 
 
 @pytest.fixture
-def published(tmp_path: Path) -> Path:
+def house(tmp_path: Path) -> Path:
+    """A folder with two published runs, and documents whose tables are up to date."""
     for date, ours in (("2026-01-02", 500.0), ("2026-03-04", 50.0)):
-        folder = tmp_path / "benchmarks" / date
+        folder = tmp_path / "configs" / "benchmarks" / date
         folder.mkdir(parents=True)
         (folder / "embedded-cpu.json").write_text(json.dumps(record(ours, 100.0)))
-    return tmp_path / "benchmarks"
+    (tmp_path / "README.md").write_text("<!-- benchmarks:begin -->\n<!-- benchmarks:end -->\n")
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "performance.md"
+    page.write_text("<!-- stages:begin -->\n<!-- stages:end -->\n")
+    return tmp_path
 
 
-def check(root: Path, readme: Path, published: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(root / "scripts" / "readme_table.py"), "--check"]
-    command += ["--readme", str(readme), "--published", str(published)]
+def script(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "scripts" / "readme_table.py"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_newest_run_is_shown(published: Path):
-    text = readme_table.tables(published)
+def test_the_newest_run_is_shown(house: Path):
+    text = readme_table.tables(house / "configs" / "benchmarks")
     assert "2026-03-04/embedded-cpu.json" in text
     assert "| outrider mtp | 200 | 200 | 2.00 |" in text
     assert "A CPU, 1 thread;" in text
 
 
-def test_comparisons_in_pairs_become_one_table(published: Path):
-    folder = published / "2026-03-05-h200"
+def test_stages_of_a_step_are_shown_in_microseconds(house: Path):
+    text = readme_table.stages(house / "configs" / "benchmarks")
+    assert "| outrider mtp | 2.00 | 200 | 400 | 100 | 100 | 30 |" in text
+    assert "| llama-server plain" not in text
+
+
+def test_comparisons_in_pairs_become_one_table(house: Path):
+    folder = house / "configs" / "benchmarks" / "2026-03-05-h200"
     folder.mkdir()
     (folder / "mtp-k3.json").write_text(json.dumps(record(50.0, 100.0)))
     (folder / "costs.json").write_text("{}")
-    assert "| mtp and plain | greedy | 200 | 100 | 2.00 |" in readme_table.tables(published)
+    text = readme_table.tables(folder.parent)
+    assert "| mtp and plain | greedy | 200 | 100 | 2.00 |" in text
 
 
 def test_what_stands_around_the_markers_is_kept():
-    before = f"# Title\n{readme_table.BEGIN}\nold\n{readme_table.END}\nrest\n"
-    after = readme_table.replaced(before, "new\n")
-    assert after == f"# Title\n{readme_table.BEGIN}\n\nnew\n\n{readme_table.END}\nrest\n"
-    assert readme_table.replaced(after, "new\n") == after
+    before = "# Title\n<!-- x:begin -->\nold\n<!-- x:end -->\nrest\n"
+    after = readme_table.replaced(before, "x", "new\n")
+    assert after == "# Title\n<!-- x:begin -->\n\nnew\n\n<!-- x:end -->\nrest\n"
+    assert readme_table.replaced(after, "x", "new\n") == after
+    assert readme_table.replaced(after, "x", "") == before.replace("old\n", "")
 
 
 def test_without_markers_there_is_nothing_to_replace():
     with pytest.raises(readme_table.MarkerError):
-        readme_table.replaced("# Title\n", "new\n")
+        readme_table.replaced("# Title\n", "x", "new\n")
 
 
-def test_the_check_fails_when_a_number_was_changed(root: Path, published: Path, tmp_path: Path):
-    readme = tmp_path / "README.md"
-    text = readme_table.replaced(
-        f"{readme_table.BEGIN}\n{readme_table.END}\n", readme_table.tables(published)
-    )
-    readme.write_text(text)
-    assert check(root, readme, published).returncode == 0
-    readme.write_text(text.replace("2.00", "2.01"))
-    done = check(root, readme, published)
+@pytest.mark.parametrize("name", ["README.md", "docs/performance.md"])
+def test_the_check_fails_when_a_number_was_changed(root: Path, house: Path, name: str):
+    assert script(root, "--root", str(house)).returncode == 0
+    assert script(root, "--check", "--root", str(house)).returncode == 0
+    document = house / name
+    document.write_text(document.read_text().replace("200", "201", 1))
+    done = script(root, "--check", "--root", str(house))
     assert done.returncode == 1
-    assert "disagrees" in done.stdout
+    assert f"{document.name} disagrees" in done.stdout
 
 
-def test_the_readme_agrees_with_the_published_runs(root: Path):
-    readme = root / "README.md"
-    if not readme.is_file():
-        pytest.skip("there is no README yet")
-    done = check(root, readme, root / "configs" / "benchmarks")
+def test_the_documents_agree_with_the_published_runs(root: Path):
+    done = script(root, "--check")
     assert done.returncode == 0, done.stdout + done.stderr
