@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from outrider import Pipeline, Request, Sequence
+from outrider import LogitsError, Pipeline, Request, Sequence
 from outrider.native import RowSampler, SamplingOptions
 from tv_distance import DRAFTERS, measure
 
@@ -206,3 +207,43 @@ def test_the_distribution_that_drafts_are_drawn_from_is_the_heads(
     ids, probs = RowSampler(len(head)).distribution(head, options)
     np.testing.assert_array_equal(draft.q[0].ids, ids)
     np.testing.assert_array_equal(draft.q[0].probs, probs)
+
+
+@pytest.fixture(scope="module")
+def broken_model(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The embedded model with NaN in its last norm: every logit is NaN."""
+    gguf = pytest.importorskip("gguf")
+    source = root / "models" / "outrider-nano" / "outrider-nano-q8_0.gguf"
+    path = tmp_path_factory.mktemp("models") / "broken.gguf"
+    data = bytearray(source.read_bytes())
+    norm = next(t for t in gguf.GGUFReader(source).tensors if t.name == "output_norm.weight")
+    start, size = int(norm.data_offset), int(norm.n_bytes)
+    data[start : start + size] = np.full(size // 4, np.nan, np.float32).tobytes()
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        "greedy",
+        "rejection",
+        "{use: rejection, temperature: 0}",
+        "{use: rejection, top_k: 5, device_top_k: 'on'}",
+    ],
+)
+def test_a_model_that_computes_nan_is_an_error_that_names_the_position(
+    open_pipeline: OpenPipeline, broken_model: Path, sampler: str
+) -> None:
+    pipeline = open_pipeline(f"sampler={sampler}", "drafter=none", model=str(broken_model))
+    prompt = pipeline.tokenize(PROMPT)
+    with pytest.raises(LogitsError, match=f"position {len(prompt)}: the logits contain NaN"):
+        pipeline.generate(prompt, max_tokens=4)
+
+
+def test_every_emitted_token_took_exactly_one_draw(opened: Callable[..., Pipeline]) -> None:
+    pipeline = opened("mtp", "sampler.repetition_penalty=1.1")
+    emitted = sum(run(pipeline, requested(pipeline, seed=s)).generated for s in range(3))
+    drawn = sum(pipeline.sampler.statistics()["rows"].values())
+    # the last step of a request may have drawn tokens that no longer fitted
+    assert emitted <= drawn <= emitted + 3 * 4
