@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -80,7 +81,11 @@ def _run(options: argparse.Namespace) -> int:
         overrides=[*_common(options), "sampler={use: rejection, temperature: 0, logprobs: 64}"],
         model=options.model,
     )
-    with probe:
+    with probe, tempfile.TemporaryDirectory() as cache:
+        for engine in engines:
+            if isinstance(engine, OutriderEngine):
+                # draft lengths from costs that are measured now, not from those of another day
+                engine.environment["XDG_CACHE_HOME"] = cache
         found = probe.prompts(options.families.split(","), options.per_family)
         measure.run(
             record,

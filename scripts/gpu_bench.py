@@ -25,6 +25,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -59,6 +60,7 @@ class Bench:
         self.options = options
         self.work: Path = options.work.absolute()
         self.out: Path = options.out.absolute()
+        self.results = self.work / f"results-{options.size}"
         self.site = self.work / "site"
         self.build = self.work / "cuda"
         self.environment = dict(os.environ)
@@ -137,7 +139,7 @@ class Bench:
     def ab(self) -> None:
         """Outrider against llama-server, one comparison after the other."""
         for name, (pipeline, peer, k) in COMPARISONS.items():
-            result = self.out / f"{name}.json"
+            result = self.results / f"{name}.json"
             if finished(result):
                 continue
             text = self.pipeline(pipeline)
@@ -156,22 +158,19 @@ class Bench:
     def costs(self) -> None:
         """What verify rows, drafts and ways to undo them cost, with either drafter."""
         for name in ("mtp", "dflash2"):
-            result = self.out / f"costs-{name}.json"
+            result = self.results / f"costs-{name}.json"
             if result.is_file():
                 continue
             command = [sys.executable, str(SCRIPTS / "engine_costs.py"), "--out", str(result)]
             command += ["--pipeline", str(self.pipeline(name)), "--model", str(self.target)]
-            command += [
-                "--length",
-                str(self.options.length),
-                "--rows",
-                "16" if name == "mtp" else "8",
-            ]
+            command += ["--length", str(self.options.length)]
+            command += ["--rows", "16" if name == "mtp" else "8"]
+            command += ["--repeats", str(self.options.repeats)]
             self.run([*command, *self.sets(f"engine.threads={self.options.threads}")])
 
     def ttft(self) -> None:
         """Second turns: outrider with its snapshots, llama-server with its cache."""
-        result = self.out / "ttft.json"
+        result = self.results / "ttft.json"
         if result.is_file():
             return
         found: dict[str, object] = {}
@@ -194,8 +193,14 @@ class Bench:
             command += ["--tokens", str(tokens)]
         self.run(command)
         found["llama-server"] = json.loads(scratch.read_text())
-        self.out.mkdir(parents=True, exist_ok=True)
+        self.results.mkdir(parents=True, exist_ok=True)
         result.write_text(json.dumps(found, indent=1) + "\n")
+
+    def collect(self) -> None:
+        """Copy the raw JSON that is there so far to `--out`, without tables and plots."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        for path in self.results.glob("*.json"):
+            shutil.copy(path, self.out)
 
     # --- paths and processes ------------------------------------------------------------------
 
@@ -296,13 +301,14 @@ def main() -> int:
         "step",
         choices=["pack", "all", "install", "build", "models", "check", "ab", "costs", "ttft"],
     )
-    add("--out", type=Path, default=ROOT / "build" / "gpu" / "results")
+    add("--out", type=Path, default=ROOT / "build" / "gpu" / "json", help="where raw JSON goes")
     add("--work", type=Path, default=ROOT / "build" / "gpu", help="archives, builds, models")
     add("--size", default="27b", help="geometry: 27b, 4b, 0.8b, tiny")
     add("--layers", type=int, default=5, help="layers of the DFlash2 drafter")
     add("--runs", type=int, default=3)
     add("--tokens", type=int, default=256)
     add("--threads", type=int, default=4)
+    add("--repeats", type=int, default=20, help="of each timed call")
     add("--length", type=int, default=1500, help="tokens in memory where calls are timed")
     add("--ttft", type=int, nargs="+", default=[1100, 16000], help="prompt lengths")
     add("--python", default="3.12", help="pack: the other machine's Python")
@@ -332,6 +338,8 @@ def main() -> int:
         except StepError as error:
             print(f"gpu_bench: {name}: {error}", file=sys.stderr)
             return 1
+        finally:
+            bench.collect()
         print(f"gpu_bench: {name} took {time.monotonic() - start:.0f} s", flush=True)
     return 0
 

@@ -111,7 +111,8 @@ class OutriderEngine:
         self.overrides = [*overrides]
         self.model = model
         self.ignore_eog = ignore_eog
-        self._environment = environment
+        self.environment = dict(environment or {})
+        """Variables of the worker's environment, besides those of this process."""
         self._patience = patience
         self._process: subprocess.Popen[str] | None = None
 
@@ -121,7 +122,7 @@ class OutriderEngine:
             command += ["--model", self.model]
         for override in self.overrides:
             command += ["--set", override]
-        environment = {**os.environ, **(self._environment or {})}
+        environment = {**os.environ, **self.environment}
         environment["PYTHONPATH"] = os.pathsep.join(
             [str(SCRIPTS), *filter(None, [environment.get("PYTHONPATH")])]
         )

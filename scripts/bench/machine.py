@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from outrider.engine.fingerprint import file_fingerprint
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -66,6 +64,9 @@ def load_average() -> float:
 
 def model_files(paths: Iterable[Path]) -> dict[str, dict[str, Any]]:
     """Size and digest of model files, by file name (`file_fingerprint`: sampled when large)."""
+    # the library is slow to import, and only workers need it
+    from outrider.engine.fingerprint import file_fingerprint
+
     return {
         path.name: {"bytes": path.stat().st_size, "blake2b": file_fingerprint(path)}
         for path in sorted(set(paths))

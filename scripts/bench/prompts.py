@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import yaml
-from outrider import Pipeline
+
+if TYPE_CHECKING:
+    from outrider import Pipeline
 
 FOLDER = Path(__file__).resolve().parents[1] / "prompts"
 FAMILIES = ("code-completion", "code-edit", "structured", "prose", "reasoning")

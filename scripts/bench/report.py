@@ -142,7 +142,7 @@ def pairs(records: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def stages(record: Mapping[str, Any], sampling: str) -> str:
-    """Where a step's time goes, for every outrider pipeline: medians over prompts and runs, in µs."""
+    """Where a step's time goes, for every outrider pipeline: medians over all runs, in µs."""
     head = ["pipeline", "tokens a step", "draft", "verify", "sample", "the rest", "loop's own time"]
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
     for label, by_prompt in record["runs"][sampling].items():
