@@ -108,7 +108,7 @@ def _template(pipeline: Pipeline, file: Path | None, images: bool) -> ChatTempla
         if pipeline.template is None:
             raise RequestError(f"{pipeline.model.name} has no chat template that can be rendered")
         return pipeline.template
-    wanted = {"file": None if file is None else str(file), "images": images}
+    wanted = {"file": None if file is None else str(file.resolve()), "images": images}
     reasons: list[str] = []
     entries = [e for e in pipeline.registry.entries("template") if _has(e.cls.Config, wanted)]
     for entry in sorted(entries, key=lambda e: e.cls.cost):

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from outrider import Assembly, ChatTemplate, ConfigError, ModelInfo, OutriderError, Prompt, Runtime
+from outrider import (
+    Assembly,
+    ChatTemplate,
+    ConfigError,
+    ModelError,
+    ModelInfo,
+    OutriderError,
+    Prompt,
+    Runtime,
+)
 from outrider.chat import AnswerParser, ChatRequest
 
 if TYPE_CHECKING:
@@ -24,13 +32,14 @@ class Config:
     """Let image and video parts through, for models that see."""
 
 
-def read_template(file: str) -> str:
-    """The text of a template file. Raises ConfigError."""
-    path = Path(file).expanduser()
+def read_template(file: str, assembly: Assembly) -> str:
+    """The text of a template file, relative to the pipeline file. Raises ConfigError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return assembly.model_path(file).read_text(encoding="utf-8")
+    except ModelError:
+        raise ConfigError(f"template file not found: {file}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the template file {path} cannot be read: {error}") from None
+        raise ConfigError(f"the template file {file} cannot be read: {error}") from None
 
 
 class JinjaTemplate(ChatTemplate):
@@ -43,7 +52,7 @@ class JinjaTemplate(ChatTemplate):
         super().__init__(config, assembly)
         self.config: Config = config
         self._renderer: JinjaRenderer | None = None
-        self._text = None if config.file is None else read_template(config.file)
+        self._text = None if config.file is None else read_template(config.file, assembly)
 
     def unsupported_reason(self, model: ModelInfo) -> str | None:
         """Why the model's template cannot be used."""

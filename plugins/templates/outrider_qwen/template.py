@@ -48,7 +48,7 @@ class QwenTemplate(ChatTemplate):
         super().__init__(config, assembly)
         self.config: Config = config
         self._renderer: Renderer | None = None
-        self._text = None if config.file is None else read_template(config.file)
+        self._text = None if config.file is None else read_template(config.file, assembly)
         self.note = ""
 
     def unsupported_reason(self, model: ModelInfo) -> str | None:

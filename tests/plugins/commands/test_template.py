@@ -65,6 +65,12 @@ def test_what_must_be_refused_is_exit_code_2_and_the_reason(
     assert "Traceback" not in result.stderr
 
 
+def test_a_template_file_that_is_not_there_is_said_so(cli: click.Group, tmp_path: Path) -> None:
+    result = run(cli, tmp_path, {"messages": [USER]}, "render", "--template", "nowhere.jinja")
+    assert result.exit_code == 2
+    assert "template file not found" in result.stderr
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff", b'{"messages": "x"}'])
 def test_a_file_that_is_no_request_is_exit_code_2(
     cli: click.Group, tmp_path: Path, body: bytes
