@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from outrider import OutriderError, Pipeline, Request
+from outrider import ModelInfo, OutriderError, Pipeline, Request
 
 from bench import machine, prompts
 
@@ -135,17 +135,20 @@ def _gap(pipeline: Pipeline, tokens: list[int], a: int, b: int) -> dict[str, Any
 def _describe(pipeline: Pipeline) -> dict[str, Any]:
     from outrider.engine.library import library
 
+    engine = pipeline.config.components["engine"]
+    assert engine is not None
     files = {pipeline.model.path}
     for component in (pipeline.drafter, *getattr(pipeline.drafter, "drafters", ())):
-        path = getattr(component, "model_path", None)
-        if isinstance(path, Path):
-            files.add(path)
+        info = getattr(getattr(component, "model", None), "info", None)
+        if isinstance(info, ModelInfo):
+            files.add(info.path)
     return {
         "plan": pipeline.plan(),
+        "drafter": pipeline.drafter.fingerprint(),
         "library": library().build,
         "devices": library().devices(),
         "models": machine.model_files(files),
-        "engine": attrs.asdict(pipeline.config.components["engine"].config),
+        "engine": attrs.asdict(engine.config),
     }
 
 
