@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from outrider.errors import PluginError
 from outrider.step import NO_DRAFT, Accepted, Distribution, Draft, Step
-from outrider.target import Context, Engine, ModelInfo, Needs
+from outrider.target import Context, Engine, ModelInfo, Needs, Rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from outrider.pipeline import Pipeline
     from outrider.sequence import Request, Slot
     from outrider.sequence import Sequence as Seq
-    from outrider.states import Snapshot, States
+    from outrider.states import States
 
 # --- building -----------------------------------------------------------------------------------
 
@@ -447,7 +447,7 @@ class PrefixCache(Component):
         return Reuse(slot)
 
     def boundaries(self, request: Request, start: int) -> Sequence[int]:
-        """Prompt lengths > `start` at which prefill pauses and `checkpoint` is called, ascending."""
+        """Prompt lengths > `start` at which prefill pauses for `checkpoint`, ascending."""
         return ()
 
     def checkpoint(self, sequence: Seq, states: States) -> None:
@@ -456,8 +456,9 @@ class PrefixCache(Component):
     def finished(self, sequence: Seq, states: States) -> None:
         """The request is over; its slot's memory is still live."""
 
-    def lost(self, snapshot: Snapshot) -> None:
-        """A snapshot could not be used after all."""
+    def memory(self) -> Mapping[str, int]:
+        """Bytes that the cache may take, by what for, for the plan at start."""
+        return {}
 
 
 @attrs.frozen

@@ -292,7 +292,7 @@ class Pipeline:
             "rollback": self.rollback.name,
             "cache": self.cache.name,
             "template": self.template.name if self.template else None,
-            "memory": self.engine.memory(),
+            "memory": {**self.engine.memory(), **self.cache.memory()},
         }
 
     def tokenize(self, text: str) -> list[int]:

@@ -298,6 +298,10 @@ class SnapshotCache(PrefixCache):
         again = self._vocabulary.tokenize(text, special=True, bos=False)
         return survives(tail, again, sequence.slot.length - start)
 
+    def memory(self) -> dict[str, int]:
+        """The RAM budget."""
+        return {"snapshots": int(self.config.ram)}
+
     # --- numbers ------------------------------------------------------------------------------
 
     def statistics(self) -> dict[str, Any]:
