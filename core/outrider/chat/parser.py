@@ -160,6 +160,7 @@ class AnswerParser:
         A forced text that closes the thinking does so at once, whatever the thinking was in the
         middle of.
         """
+        self._out = []
         if forced and self._state == self._thinking and _END_THINK in text:
             before, _, text = text.partition(_END_THINK)
             self._say(self._reasoning, ReasoningDelta, self._text + before)
@@ -171,6 +172,7 @@ class AnswerParser:
 
     def finish(self) -> list[Delta]:
         """The answer is over: hand out what was held back."""
+        self._out = []
         self._final = True
         deltas = self._run()
         if self._call is None and not self._calls and self._choice.mode is ToolMode.REQUIRED:
@@ -197,7 +199,6 @@ class AnswerParser:
         return self._state == self._thinking
 
     def _run(self) -> list[Delta]:
-        self._out = []
         try:
             while self._text or self._final:
                 if not self._state():

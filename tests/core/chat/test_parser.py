@@ -254,13 +254,14 @@ def test_a_tool_tag_quoted_while_thinking_stays_there() -> None:
 
 
 def test_a_forced_end_of_thinking_ends_it_whatever_it_was_in_the_middle_of() -> None:
-    parser = AnswerParser(TOOLS, thinking=True)
-    parser.feed("so I call\n<tool_call>\n<function=ping>\n")
-    parser.feed("</function>\n</thi")
-    parser.feed("\n</think>\n\n", forced=True)
-    parser.feed("Yes.")
-    parser.finish()
+    parser, client = AnswerParser(TOOLS, thinking=True), Client()
+    client.receive(parser.feed("so I call\n<tool_call>\n<function=ping>\n"))
+    client.receive(parser.feed("</function>\n</thi"))
+    client.receive(parser.feed("\n</think>\n\n", forced=True))
+    client.receive(parser.feed("Yes."))
+    client.receive(parser.finish())
     message = parser.message
+    assert (client.reasoning, client.content) == (message.reasoning_content, message.content)
     assert message.reasoning_content.startswith("so I call\n<tool_call>")
     assert message.reasoning_content.endswith("</thi")
     assert (message.content, message.tool_calls) == ("Yes.", ())

@@ -78,16 +78,19 @@ def test_a_tool_question_is_called_answered_and_told(pipeline: Pipeline) -> None
     assert "18" in told.content
 
 
-def test_deltas_put_together_are_the_message(pipeline: Pipeline) -> None:
+@pytest.mark.parametrize("wishes", [{}, {"reasoning": {"budget": 9}}], ids=["free", "budget"])
+def test_deltas_put_together_are_the_message(pipeline: Pipeline, wishes: Any) -> None:
     deltas: list[Any] = []
-    answer = pipeline.chat(QUESTION, tools=[WEATHER], max_tokens=256, on_delta=deltas.append)
+    answer = pipeline.chat(
+        QUESTION, tools=[WEATHER], max_tokens=256, on_delta=deltas.append, **wishes
+    )
     said = dict.fromkeys((ReasoningDelta, ContentDelta, CallArguments), "")
     for delta in deltas:
         if type(delta) in said:
             said[type(delta)] += delta.text
     assert said[ReasoningDelta] == answer.reasoning_content
     assert said[ContentDelta] == answer.content
-    assert said[CallArguments] == answer.message.tool_calls[0].arguments
+    assert said[CallArguments] == "".join(c.arguments for c in answer.message.tool_calls)
     assert len([d for d in deltas if isinstance(d, ReasoningDelta)]) > 1
 
 
