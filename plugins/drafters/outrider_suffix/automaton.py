@@ -1,10 +1,10 @@
-"""An online suffix automaton over tokens, with votes for what follows.
+"""An online suffix automaton over tokens that counts what follows.
 
 Blumer et al., "The smallest automaton recognizing the subwords of a text" (1985). A state stands
 for a set of substrings that end at the same places. After each token, the suffix link of the
 state of the whole text is the longest suffix that occurred before: exactly the context whose
 continuations are worth proposing. Appending a token is amortised constant time, proposing k
-tokens takes k steps, whatever the length of the text.
+tokens takes about k steps, whatever the length of the text.
 """
 
 from __future__ import annotations
@@ -12,22 +12,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 _ROOT = 0
-_DEEPEST_VOTES = 8
-"""How many of the present context's suffixes get a vote for the token that follows."""
+_NONE = -1
+_VOTERS = 8
+"""How many suffixes of the present context count a token that followed them before; shorter
+ones see it too often to matter. States above it count too little, never too much."""
 
 
 class SuffixAutomaton:
-    """Grows token by token; `continuation` walks the likeliest path after the present context."""
+    """Grows token by token; `continuation` walks the likeliest path after the present context.
 
-    def __init__(self, min_match: int) -> None:
+    The likeliest edge of a state (the most frequent token, of equally frequent ones the latest)
+    stands in arrays, `_token`, `_target` and `_count`. The few states with more than one edge
+    keep the others in `_others`: by token, the target and the count. `_total` counts all edges.
+    """
+
+    def __init__(self, min_match: int, voters: int = _VOTERS) -> None:
         self._min_match = min_match
+        self._voters = voters
         self._text: list[int] = []
-        self._next: list[dict[int, int]] = [{}]
-        self._link: list[int] = [-1]
-        self._length: list[int] = [0]
-        self._votes: dict[int, dict[int, int]] = {}
-        self._best: dict[int, int] = {}
         self._last = _ROOT
+        self._link: list[int] = [_NONE]
+        self._length: list[int] = [0]
+        self._token: list[int] = [_NONE]
+        self._target: list[int] = [_NONE]
+        self._count: list[int] = [0]
+        self._total: list[int] = [0]
+        self._others: dict[int, dict[int, tuple[int, int]]] = {}
 
     def __len__(self) -> int:
         return len(self._text)
@@ -45,86 +55,119 @@ class SuffixAutomaton:
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Append tokens."""
+        # bound once: this loop indexes whole prompts
+        link, length = self._link, self._length
+        likeliest, target, count, total = self._token, self._target, self._count, self._total
+        others, text = self._others, self._text
+        last, minimum = self._last, self._min_match
         for token in tokens:
-            self._vote(token)
-            self._append(token)
+            text.append(token)
+            new = len(link)
+            link.append(_ROOT)
+            length.append(length[last] + 1)
+            likeliest.append(_NONE)
+            target.append(_NONE)
+            count.append(0)
+            total.append(0)
+            state, last = last, new
+            reached = _NONE
+            while state >= 0:
+                first = likeliest[state]
+                if first == token:
+                    reached = target[state]
+                    break
+                if first < 0:
+                    likeliest[state] = token
+                    target[state] = new
+                    count[state] = 1
+                else:
+                    edges = others.get(state)
+                    if edges is None:
+                        edges = others[state] = {}
+                    elif token in edges:
+                        reached = edges[token][0]
+                        break
+                    # contexts shorter than the minimum are never proposed from
+                    if count[state] > 1 or length[state] < minimum:
+                        edges[token] = (new, 1)
+                    else:
+                        edges[first] = (target[state], 1)
+                        likeliest[state] = token
+                        target[state] = new
+                total[state] += 1
+                state = link[state]
+            if state < 0:
+                continue
+            if length[reached] != length[state] + 1:
+                reached = self._split(state, token, reached)
+            link[new] = reached
+            self._vote(state, token)
+        self._last = last
 
     def continuation(self, limit: int, min_share: float = 0.0) -> list[int]:
         """Up to `limit` tokens that most often followed the longest repeated context.
 
-        Of equally frequent ones the latest wins. Empty when the context is shorter than
-        `min_match`; stops where the winner's share of the votes falls below `min_share`.
+        Of equally frequent ones the latest wins. Where the text itself ends, it goes on as its
+        own longest repeated context did. Empty when the context is shorter than `min_match`;
+        stops where the winner's share of what followed falls below `min_share`.
         """
-        state = self._link[self._last]
-        if state <= _ROOT or self._length[state] < self._min_match:
-            return []
+        link, length, likeliest = self._link, self._length, self._token
+        state = link[self._last]
         tokens: list[int] = []
-        while len(tokens) < limit:
-            following = self._next[state]
-            if not following:
+        while len(tokens) < limit and state > _ROOT and length[state] >= self._min_match:
+            token = likeliest[state]
+            if token < 0:
+                state = link[state]
+                continue
+            if self._count[state] < min_share * self._total[state]:
                 break
-            token = self._best.get(state)
-            if token is None:
-                # seen once only, or a state split off just now: its latest transition
-                token = next(reversed(following))
-            elif min_share > 0.0:
-                votes = self._votes[state]
-                if votes[token] < min_share * sum(votes.values()):
-                    break
             tokens.append(token)
-            state = following[token]
+            state = self._target[state]
         return tokens
 
-    def _vote(self, token: int) -> None:
-        """`token` follows the present context: count it for the context's longest suffixes."""
-        state = self._link[self._last]
-        lengths, links, minimum = self._length, self._link, self._min_match
-        for _ in range(_DEEPEST_VOTES):
-            if state <= _ROOT or lengths[state] < minimum:
+    def _vote(self, state: int, token: int) -> None:
+        """`token` followed `state`, and so its suffixes, once more: count it for some of them."""
+        for _ in range(self._voters):
+            if state <= _ROOT or self._length[state] < self._min_match:
                 return
-            votes = self._votes.get(state)
-            if votes is None:
-                votes = self._votes[state] = dict.fromkeys(self._next[state], 1)
-            count = votes.get(token, 0) + 1
-            votes[token] = count
-            best = self._best.get(state)
-            if best is None or count >= votes[best]:
-                self._best[state] = (
-                    token if count >= max(votes.values()) else max(votes, key=votes.__getitem__)
-                )
-            state = links[state]
-
-    def _append(self, token: int) -> None:
-        following, links, lengths = self._next, self._link, self._length
-        self._text.append(token)
-        new = len(following)
-        following.append({})
-        lengths.append(lengths[self._last] + 1)
-        links.append(_ROOT)
-        state = self._last
-        while state >= 0 and token not in following[state]:
-            following[state][token] = new
-            state = links[state]
-        if state >= 0:
-            target = following[state][token]
-            if lengths[state] + 1 == lengths[target]:
-                links[new] = target
+            self._total[state] += 1
+            if self._token[state] == token:
+                self._count[state] += 1
             else:
-                links[new] = links_target = self._split(state, token, target)
-                links[target] = links_target
-        self._last = new
+                edges = self._others[state]
+                reached, count = edges[token]
+                if count + 1 < self._count[state]:
+                    edges[token] = (reached, count + 1)
+                else:
+                    del edges[token]
+                    edges[self._token[state]] = (self._target[state], self._count[state])
+                    self._token[state] = token
+                    self._target[state] = reached
+                    self._count[state] = count + 1
+            state = self._link[state]
 
-    def _split(self, state: int, token: int, target: int) -> int:
-        """A copy of `target` for the shorter strings that reach it through `state`."""
-        following, links, lengths = self._next, self._link, self._length
-        copy = len(following)
-        following.append(dict(following[target]))
-        lengths.append(lengths[state] + 1)
-        links.append(links[target])
-        if target in self._votes:
-            self._votes[copy] = dict(self._votes[target])
-            self._best[copy] = self._best[target]
-        while state >= 0 and following[state].get(token) == target:
-            following[state][token] = copy
-            state = links[state]
+    def _split(self, state: int, token: int, reached: int) -> int:
+        """A copy of `reached` for the shorter strings that come to it through `state`."""
+        copy = len(self._link)
+        self._link.append(self._link[reached])
+        self._length.append(self._length[state] + 1)
+        self._token.append(self._token[reached])
+        self._target.append(self._target[reached])
+        self._count.append(self._count[reached])
+        self._total.append(self._total[reached])
+        if reached in self._others:
+            self._others[copy] = dict(self._others[reached])
+        self._link[reached] = copy
+        while state >= 0:
+            if self._token[state] == token:
+                if self._target[state] != reached:
+                    break
+                self._target[state] = copy
+            else:
+                edges = self._others[state]
+                goal, count = edges[token]
+                if goal != reached:
+                    break
+                edges[token] = (copy, count)
+            state = self._link[state]
         return copy
