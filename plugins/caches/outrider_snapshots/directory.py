@@ -321,6 +321,10 @@ class Directory:
         for folder in (self.root, self.blocks):
             for path in folder.glob(f"{_TEMPORARY}*"):
                 self._unlink(path)
+        # a use that was noted while its snapshot was given up
+        for path in self.root.glob("*.hits"):
+            if not path.with_suffix("").exists():
+                self._unlink(path)
 
     def _unlink_snapshot(self, name: str) -> None:
         self._needs.pop(name, None)
