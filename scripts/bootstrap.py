@@ -34,7 +34,11 @@ AMX_PROBE = r"""
 #if !defined(__AMX_INT8__)
 #error no AMX on this CPU
 #endif
-typedef struct { uint8_t palette, start, reserved[14]; uint16_t colsb[16]; uint8_t rows[16]; } tiles;
+typedef struct {
+    uint8_t palette, start, reserved[14];
+    uint16_t colsb[16];
+    uint8_t rows[16];
+} tiles;
 __attribute__((noinline)) static void dirty(void) {
     volatile char stack[4096];
     for (int i = 0; i < 4096; i++) stack[i] = (char) 0xff;
