@@ -32,13 +32,16 @@ hookimpl = pluggy.HookimplMarker("outrider")
 
 @hookspec
 def outrider_drafters() -> Mapping[str, type[Drafter]]:
-    """Drafters: propose tokens for the target to verify. Built in: suffix, mtp, cascade."""
+    """Drafters: propose tokens for the target to verify.
+
+    Built in: cascade, dflash2, mtp, none, suffix.
+    """
     raise NotImplementedError
 
 
 @hookspec
 def outrider_draft_lengths() -> Mapping[str, type[DraftLength]]:
-    """Policies that choose how many tokens to draft. Built in: fixed."""
+    """Policies that choose how many tokens to draft. Built in: adaptive, fixed, measured."""
     raise NotImplementedError
 
 
@@ -50,31 +53,37 @@ def outrider_verifiers() -> Mapping[str, type[Verifier]]:
 
 @hookspec
 def outrider_samplers() -> Mapping[str, type[Sampler]]:
-    """Samplers: accept drafts and choose the token after them. Built in: greedy."""
+    """Samplers: accept drafts and choose the token after them.
+
+    Built in: greedy, rejection, synthetic.
+    """
     raise NotImplementedError
 
 
 @hookspec
 def outrider_rollbacks() -> Mapping[str, type[StateRollback]]:
-    """Ways to undo rejected rows. Built in: snapshot-ring, kv-truncate, checkpoint."""
+    """Ways to undo rejected rows. Built in: checkpoint, kv-truncate, snapshot-ring."""
     raise NotImplementedError
 
 
 @hookspec
 def outrider_caches() -> Mapping[str, type[PrefixCache]]:
-    """Prefix caches: what need not be prefilled again. Built in: none."""
+    """Prefix caches: what need not be prefilled again. Built in: none, snapshots."""
     raise NotImplementedError
 
 
 @hookspec
 def outrider_templates() -> Mapping[str, type[ChatTemplate]]:
-    """Chat templates: render conversations, read answers. Built in: qwen, jinja."""
+    """Chat templates: render conversations, read answers. Built in: jinja, qwen."""
     raise NotImplementedError
 
 
 @hookspec
 def outrider_constraints() -> Mapping[str, type[ConstraintFactory]]:
-    """Constraints: restrict which tokens may follow (grammars, reasoning budgets)."""
+    """Constraints: restrict which tokens may follow (grammars, reasoning budgets).
+
+    Built in: json-schema, reasoning-budget, tool-calls.
+    """
     raise NotImplementedError
 
 
