@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
@@ -40,10 +41,12 @@ class LlamaContext:
         width: int = 0,
         tokens: bool = True,
         on_accelerator: bool = False,
+        clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
         lib = library()
         self._c, self._ext = lib.c, lib.ext
         self._keep = keep
+        self._clock = clock
         recent_messages()
         self._ctx = self._c.llama_init_from_model(model, params)
         if self._ctx == ffi.NULL:
@@ -109,11 +112,11 @@ class LlamaContext:
             self.ring_writes.expect(n if one else int(np.bincount(batch.sequences[:n]).max()))
         if batch.size > self._most_outputs:
             self._check_outputs(batch)
-        start = perf_counter_ns()
+        start = self._clock()
         code = self._c.llama_decode(self._ctx, batch.struct())
         # every caller reads the results next, so waiting here costs nothing and dates honestly
         self._c.llama_synchronize(self._ctx)
-        self.engine_ns += perf_counter_ns() - start
+        self.engine_ns += self._clock() - start
         self.decodes += 1
         if code != 0:
             said = recent_messages()
@@ -138,17 +141,17 @@ class LlamaContext:
         """The most likely token after an output row, from the device when a sampler is there."""
         if not self._samplers:
             return native.argmax(self.logits(row))
-        start = perf_counter_ns()
+        start = self._clock()
         c, ctx = self._c, self._ctx
         if self._ranks and c.llama_get_sampled_candidates_count_ith(ctx, row) == 1:
             token = c.llama_get_sampled_candidates_ith(ctx, row)[0]
             logit = c.llama_get_sampled_logits_ith(ctx, row)[0]
-            self.engine_ns += perf_counter_ns() - start
+            self.engine_ns += self._clock() - start
             if not logit > _NO_LOGIT:
                 native.argmax(np.array([logit], np.float32))  # names what is wrong
             return token
         token = c.llama_get_sampled_token_ith(ctx, row)
-        self.engine_ns += perf_counter_ns() - start
+        self.engine_ns += self._clock() - start
         if token >= 0:
             logits = c.llama_get_logits_ith(ctx, row)
             if not logits[token] > _NO_LOGIT:
@@ -186,14 +189,13 @@ class LlamaContext:
 
     def hidden(self, row: int, count: int = 1) -> NDArray[np.float32]:
         """Exported `nextn` rows [count, n_embd] from batch row `row`: a view."""
-        data = ffi.buffer(self.hidden_pointer(row), 4 * count * self.n_embd)
-        return np.frombuffer(data, np.float32).reshape(count, self.n_embd)
+        return _view(self.hidden_pointer(row), count, self.n_embd)
 
     def hidden_pointer(self, row: int) -> Any:
         """Where the exported row of batch row `row` lies (cffi `float *`)."""
-        start = perf_counter_ns()
+        start = self._clock()
         pointer = self._hidden_base(self._ctx)
-        self.engine_ns += perf_counter_ns() - start
+        self.engine_ns += self._clock() - start
         if not pointer:
             raise EngineError(f"{self._what}: no hidden rows are exported")
         return pointer + row * self.n_embd
@@ -208,11 +210,7 @@ class LlamaContext:
         pointer = self._ext["get_embeddings_layer_inp"](self._ctx, layer)
         if pointer == ffi.NULL:
             raise EngineError(f"{self._what}: the inputs of layer {layer} are not exported")
-        return self._rows(pointer, row, count, self.n_embd_inp)
-
-    def _rows(self, pointer: Any, row: int, count: int, width: int) -> NDArray[np.float32]:
-        data = ffi.buffer(pointer + row * width, 4 * count * width)
-        return np.frombuffer(data, np.float32).reshape(count, width)
+        return _view(pointer + row * self.n_embd_inp, count, self.n_embd_inp)
 
     # --- device samplers ----------------------------------------------------------------------
 
@@ -288,9 +286,9 @@ class LlamaContext:
 
     def truncate(self, sequence: int, length: int) -> bool:
         """Remove positions ≥ `length`; False when the memory refuses."""
-        start = perf_counter_ns()
+        start = self._clock()
         removed = self._c.llama_memory_seq_rm(self._memory, sequence, length, -1)
-        self.engine_ns += perf_counter_ns() - start
+        self.engine_ns += self._clock() - start
         return removed
 
     def copy(self, source: int, destination: int) -> None:
@@ -352,3 +350,9 @@ class LlamaContext:
 def _said() -> str:
     said = recent_messages()
     return f" (llama.cpp: {said})" if said else ""
+
+
+def _view(pointer: Any, count: int, width: int) -> NDArray[np.float32]:
+    """Rows [count, width] of float32 that lie at a cffi pointer."""
+    flat: NDArray[np.float32] = np.frombuffer(ffi.buffer(pointer, 4 * count * width), np.float32)
+    return flat.reshape(count, width)
