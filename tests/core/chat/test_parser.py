@@ -184,6 +184,7 @@ def arguments(message: Message) -> list[Any]:
     return [json.loads(c.arguments) for c in message.tool_calls]
 
 
+@pytest.mark.timeout(1200)  # half a minute on a free machine
 def test_100_000_random_byte_streams_lose_nothing_and_raise_nothing() -> None:
     pieces = [
         *(f"<{t}>" for t in ("think", "/think", "tool_call", "/tool_call", "/function")),

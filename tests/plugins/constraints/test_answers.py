@@ -121,6 +121,7 @@ def test_a_response_format_is_kept_behind_the_thinking(pipeline: Pipeline) -> No
         jsonschema.validate(json.loads(answer.content), SHORT)
 
 
+@pytest.mark.timeout(1200)
 def test_a_budget_of_16_leaves_an_answer(pipeline: Pipeline) -> None:
     closing = len(pipeline.tokenize("\n</think>"))
     cut = 0
@@ -157,6 +158,7 @@ def test_usage_counts_what_was_delivered(pipeline: Pipeline) -> None:
         assert usage.reasoning_tokens <= usage.completion_tokens <= limit
 
 
+@pytest.mark.timeout(1200)
 def test_the_constrained_text_does_not_depend_on_the_drafter(open_pipeline: OpenPipeline) -> None:
     form = {"type": "json_object", "schema": SHORT}
     requests: list[dict[str, Any]] = [
