@@ -68,9 +68,7 @@ class LlamaEngine(Component):
         self.config: LlamaConfig = config
         self._models: list[Any] = []
         self._contexts: list[LlamaContext] = []
-        self.clock_ns: Callable[[], int] = (
-            process_time_ns if config.clock == "cpu" else perf_counter_ns
-        )
+        self._clock = process_time_ns if config.clock == "cpu" else perf_counter_ns
 
     def inspect(self, path: Path) -> ModelInfo:
         """What the file's header says. Raises ModelError."""
@@ -188,6 +186,10 @@ class LlamaEngine(Component):
             "snapshot_ring": state * self.target.ring_depth,
         }
 
+    def clock_ns(self) -> int:
+        """Now, on the configured clock."""
+        return self._clock()
+
     def busy_ns(self) -> int:
         """Nanoseconds spent inside the engine's library so far, by all contexts."""
         return sum(context.engine_ns for context in self._contexts)
@@ -218,7 +220,7 @@ class LlamaEngine(Component):
             what=what,
             width=width,
             on_accelerator=on_accelerator,
-            clock=self.clock_ns,
+            clock=self._clock,
         )
         self._contexts.append(context)
         return context
