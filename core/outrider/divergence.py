@@ -73,6 +73,6 @@ def plain_logits(
             batch.outputs[batch.size - 1] = 1
             target.decode()
             position += len(rows)
-        return target.logits(batch.size - 1).copy()
+        return np.array(target.logits(batch.size - 1))
     finally:
         decoder.states.clear(slot)

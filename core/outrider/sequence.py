@@ -44,7 +44,7 @@ class Request:
     prompt: tuple[int, ...] = attrs.field(converter=tuple)
     max_tokens: int | None = None
     stop: tuple[str, ...] = attrs.field(default=(), converter=tuple)
-    sampling: Mapping[str, Any] = attrs.field(factory=dict)
+    sampling: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     constraint: Constraint | None = None
     history: int | None = None
     ignore_eog: bool = False

@@ -354,5 +354,4 @@ def _said() -> str:
 
 def _view(pointer: Any, count: int, width: int) -> NDArray[np.float32]:
     """Rows [count, width] of float32 that lie at a cffi pointer."""
-    flat: NDArray[np.float32] = np.frombuffer(ffi.buffer(pointer, 4 * count * width), np.float32)
-    return flat.reshape(count, width)
+    return np.ndarray((count, width), np.float32, ffi.buffer(pointer, 4 * count * width))

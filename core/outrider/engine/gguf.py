@@ -44,8 +44,7 @@ def read_model_info(path: Path) -> ModelInfo:
         raise ModelError(f"{path}: the GGUF header names no architecture; it is no model file")
 
     def number(key: str, default: int = 0) -> int:
-        value = metadata.get(f"{architecture}.{key}", default)
-        return max(value) if isinstance(value, tuple) else int(value)
+        return as_number(metadata.get(f"{architecture}.{key}", default))
 
     nextn = number("nextn_predict_layers")
     return ModelInfo(
@@ -63,6 +62,11 @@ def read_model_info(path: Path) -> ModelInfo:
         metadata=metadata,
         tensors=tensors,
     )
+
+
+def as_number(value: int | tuple[int, ...]) -> int:
+    """A metadata value that may be given once or for each layer: the largest counts."""
+    return max(value) if isinstance(value, tuple) else int(value)
 
 
 def _check_readable(path: Path) -> None:

@@ -21,7 +21,7 @@ import cffi
 from outrider.engine import declarations as decl
 from outrider.errors import LibraryError
 
-ffi = cffi.FFI()
+ffi: Any = cffi.FFI()
 ffi.cdef(decl.CDEF)
 
 _log = logging.getLogger("outrider.llama")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outrider.engine.gguf import as_number
 from outrider.target import ModelInfo
 
 _BITS = {
@@ -36,8 +37,7 @@ def cache_bytes(model: ModelInfo, type_k: str, type_v: str) -> float:
     """Bytes of attention cache for one position."""
 
     def number(key: str, default: int) -> int:
-        value = model.metadata.get(f"{model.architecture}.{key}", default)
-        return max(value) if isinstance(value, tuple) else int(value)
+        return as_number(model.metadata.get(f"{model.architecture}.{key}", default))
 
     heads = number("attention.head_count", 1)
     kv_heads = number("attention.head_count_kv", heads)
