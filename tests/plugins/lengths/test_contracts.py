@@ -13,3 +13,11 @@ class TestFixedToNothing(DraftLengthContract):
 
 class TestRandom(DraftLengthContract):
     use = {"use": "random", "max": 5}
+
+
+class TestMeasured(DraftLengthContract):
+    use = {"use": "measured", "max": 5}
+
+
+class TestAdaptive(DraftLengthContract):
+    use = {"use": "adaptive", "max": 5}
