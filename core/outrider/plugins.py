@@ -58,10 +58,17 @@ class Kind:
     required: tuple[tuple[str, ...], ...] = ()
 
 
+_ENGINE_COUNTERS = ("clock_ns", "busy_ns", "memory")
+
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("engine", "outrider_engines", Component, (("inspect",), ("load",), ("close",))),
+        Kind(
+            "engine",
+            "outrider_engines",
+            Component,
+            tuple((m,) for m in ("inspect", "load", "close", "fingerprint", *_ENGINE_COUNTERS)),
+        ),
         Kind("drafter", "outrider_drafters", Drafter, (("propose", "propose_one"),)),
         Kind("draft_length", "outrider_draft_lengths", DraftLength, (("choose",), ("max",))),
         Kind("verifier", "outrider_verifiers", Verifier, (("verify",),)),

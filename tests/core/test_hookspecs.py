@@ -190,6 +190,17 @@ def test_outrider_engines():
         def load(self, plan, progress=None):
             raise NotImplementedError
 
+        fingerprint = "none"
+
+        def clock_ns(self):
+            return 0
+
+        def busy_ns(self):
+            return 0
+
+        def memory(self):
+            return {}
+
         def close(self):
             pass
 

@@ -170,7 +170,7 @@ class TargetContext(ScriptedContext):
     ) -> None:
         super().__init__(model, "the scripted target", n_ctx, n_batch, spend)
         self.ring_depth = ring_depth
-        self.batch = ScriptedBatch(n_batch)
+        self.batch: Batch = ScriptedBatch(n_batch)
         self.memories: list[Memory] = [
             HybridMemory(model, ring_depth) if recurrent else DenseMemory(model)
             for _ in range(max_sequences)

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter_ns, sleep
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import attrs
 from attrs import validators
 
 from outrider.components import Assembly, Component
 from outrider.errors import ModelError
-from outrider.target import EnginePlan, ModelInfo
+from outrider.target import Context, Engine, EnginePlan, ModelInfo, Vocabulary
 from outrider.testing import toy
 from outrider.testing.context import WIDTH, ScriptedContext, TargetContext
 from outrider.testing.head import HeadContext
@@ -118,16 +118,17 @@ class ScriptedEngine(Component):
         config = self.config
         self.info = plan.model
         self._plan = plan
-        self.vocabulary = ToyVocabulary()
+        vocabulary = ToyVocabulary()
+        self.vocabulary: Vocabulary = vocabulary
         self.model = ToyModel(
-            self.vocabulary,
+            vocabulary,
             seed=config.seed,
             predictable=config.predictable,
             eog=config.eog,
             peak=config.peak,
-            script=tuple(self.vocabulary.tokenize(config.script)),
+            script=tuple(vocabulary.tokenize(config.script)),
         )
-        self.target = TargetContext(
+        target = TargetContext(
             self.model,
             n_ctx=config.context,
             n_batch=config.batch,
@@ -136,7 +137,8 @@ class ScriptedEngine(Component):
             recurrent=config.recurrent,
             spend=lambda rows: self._spend(cost_of(config.cost_ms, rows)),
         )
-        self._contexts.append(self.target)
+        self.target: Context = target
+        self._contexts.append(target)
         if progress is not None:
             progress(1.0)
 
@@ -211,3 +213,9 @@ class ScriptedEngine(Component):
         while perf_counter_ns() < end:
             pass
         return cost
+
+
+if TYPE_CHECKING:
+
+    def keeps_the_protocols(engine: ScriptedEngine, head: HeadContext) -> tuple[Engine, Context]:
+        return engine, head

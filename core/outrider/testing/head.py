@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.errors import EngineError
+from outrider.target import Batch
 from outrider.testing.context import WIDTH, Row, ScriptedBatch, ScriptedContext, unpack
 from outrider.testing.toy import EMPTY, WINDOW, State, ToyModel
 
@@ -51,7 +52,7 @@ class HeadContext(ScriptedContext):
     ) -> None:
         super().__init__(model, "the scripted head", n_ctx, n_batch, spend)
         self.acceptance = acceptance
-        self.batch = ScriptedBatch(n_batch, WIDTH)
+        self.batch: Batch = ScriptedBatch(n_batch, WIDTH)
         self._cells: list[list[_Cell]] = [[] for _ in range(max_sequences)]
 
     def decode(self) -> None:
