@@ -1,6 +1,7 @@
 """Outrider: composable speculative decoding for hybrid language models on llama.cpp.
 
-What is exported here is what plugins may use.
+What is exported here is what plugins may use; for samplers there is `outrider.native`, too: the
+kernels for work over the vocabulary.
 """
 
 from outrider.components import (

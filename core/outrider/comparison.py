@@ -18,6 +18,7 @@ from outrider.divergence import first_divergence
 from outrider.errors import ConfigError, RequestError
 from outrider.pipeline import Pipeline
 from outrider.sequence import Request
+from outrider.sequence import Sequence as Seq
 
 Prompt = tuple[int, ...]
 Counts = Counter[Prompt]
@@ -78,15 +79,25 @@ def tv_distance(a: Counts, b: Counts) -> float:
 def count_continuations(
     pipeline: Pipeline, prompt: Prompt, seeds: Iterable[int], **sampling: Any
 ) -> Counts:
-    """How often each continuation (tokens `FIRST` to `LAST`) comes out, one draw a seed."""
+    """How often each continuation (tokens `FIRST` to `LAST`) comes out, one draw a seed.
+
+    As many run at once as the pipeline has room for; a prefix cache is offered the prompt.
+    """
     counts: Counts = Counter()
-    for seed in seeds:
-        request = Request(prompt, sampling={**sampling, "seed": seed}, ignore_eog=True)
-        sequence = pipeline.start(request)
-        while sequence.generated < LAST:
-            pipeline.step([sequence])
-        pipeline.decoder.abandon(sequence)
-        counts[tuple(sequence.tokens[len(prompt) + FIRST : len(prompt) + LAST])] += 1
+    left = list(seeds)
+    together = len(pipeline.decoder.slots)
+    while left:
+        sequences: list[Seq] = []
+        for seed in left[:together]:
+            settings = {**sampling, "seed": seed}
+            request = Request(prompt, sampling=settings, history=len(prompt) - 1, ignore_eog=True)
+            sequences.append(pipeline.start(request))
+        del left[:together]
+        while short := [s for s in sequences if s.generated < LAST]:
+            pipeline.step(short)
+        for sequence in sequences:
+            pipeline.decoder.abandon(sequence)
+            counts[tuple(sequence.tokens[len(prompt) + FIRST : len(prompt) + LAST])] += 1
     return counts
 
 
