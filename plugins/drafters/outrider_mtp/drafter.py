@@ -231,16 +231,18 @@ class MtpDrafter(Drafter):
             if known < kept:
                 state.append(self._target.hidden(step.row + known, kept - known))
             if state.pending > len(state.buffer) - self._slots[0].keep:
-                self._catch_up(sequence, state)
+                self._catch_up(sequence.id, sequence.tokens, state)
 
-    def _catch_up(self, sequence: Sequence, state: _Rows) -> None:
-        """Feed pending rows before they outgrow the buffer (long stretches without drafts)."""
+    def _catch_up(self, slot: int, tokens: ListOf[int], state: _Rows) -> None:
+        """Feed the pending rows but the anchor's.
+
+        Before they outgrow the buffer (long stretches without drafts), and before a snapshot, so
+        that the next prompt need not wait for them.
+        """
         batch, count = self._context.batch, state.pending - 1
-        self._context.truncate(sequence.id, state.cached)
+        self._context.truncate(slot, state.cached)
         batch.clear()
-        batch.extend(
-            sequence.tokens[state.cached : state.cached + count], state.cached, sequence.id
-        )
+        batch.extend(tokens[state.cached : state.cached + count], state.cached, slot)
         batch.embeddings[:count] = state.from_cached()[:count]
         self._context.decode()
         state.cached += count
@@ -259,6 +261,9 @@ class MtpDrafter(Drafter):
     def snapshot(self, slot: Slot) -> bytes:
         """The head's cache and the pending rows, which live outside both contexts."""
         state = self._slots[slot.id]
+        if state.pending > 1:
+            tokens = slot.tokens if slot.owner is None else slot.owner.tokens
+            self._catch_up(slot.id, tokens, state)
         self._context.truncate(slot.id, state.cached)
         cache = bytes(self._context.save(slot.id)) if state.cached else b""
         rows = state.from_cached()
