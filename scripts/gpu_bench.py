@@ -64,6 +64,9 @@ class Bench:
         self.site = self.work / "site"
         self.build = self.work / "cuda"
         self.environment = dict(os.environ)
+        commit = self.work / "commit"
+        if commit.is_file():
+            self.environment["OUTRIDER_COMMIT"] = commit.read_text().strip()
         if not options.cpu:
             paths = [self.site, self.build / "src" / "gguf-py"]
             known = filter(None, [self.environment.get("PYTHONPATH")])
@@ -75,6 +78,7 @@ class Bench:
     def pack(self) -> None:
         """Source archive and wheels, where there is a network."""
         self.work.mkdir(parents=True, exist_ok=True)
+        (self.work / "commit").write_text(f"{commit()}\n")
         archive = self.work / "llama-source.tar.xz"
         if not archive.is_file():
             self.run(["bash", str(SCRIPTS / "cuda" / "pack_source.sh"), str(archive)])
@@ -253,6 +257,14 @@ class Bench:
             name = Path(command[1] if command[0] in (sys.executable, "bash") else command[0]).name
             raise StepError(f"{name} ended with status {done.returncode}: {' '.join(command)}")
         return done.stdout
+
+
+def commit() -> str:
+    """The commit that is packed; a `+` behind it: files had changed."""
+    git = ["git", "-C", str(ROOT)]
+    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    clean = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "core", "plugins"], check=False)
+    return head.stdout.strip() + "+" * (clean.returncode != 0)
 
 
 def finished(path: Path) -> bool:

@@ -31,7 +31,13 @@ def _version(distribution: str) -> str | None:
 
 
 def commit() -> dict[str, Any]:
-    """The commit that was measured, and whether files under version control had changed."""
+    """The commit that was measured, and whether files under version control had changed.
+
+    A copy without version control is told by `OUTRIDER_COMMIT`, as `gpu_bench.py pack` writes it.
+    """
+    told = os.environ.get("OUTRIDER_COMMIT")
+    if told:
+        return {"commit": told.removesuffix("+"), "changed": told.endswith("+")}
     changed = _output("git", "status", "--porcelain", "--untracked-files=no", "core", "plugins")
     return {"commit": _output("git", "rev-parse", "HEAD") or None, "changed": bool(changed)}
 
