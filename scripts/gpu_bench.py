@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """The whole comparison at a size for which no trained drafter is at hand, on one accelerator.
 
-    scripts/gpu_bench.py pack                   with a network: source and wheels into build/gpu
+    scripts/gpu_bench.py pack                   with a network: source and wheels, build/gpu-pack
     scripts/gpu_bench.py all --out DIR          on the CUDA machine: everything, as JSON in DIR
     scripts/gpu_bench.py all --out DIR --size tiny --cpu --llama-server PATH     a rehearsal
 
 Steps of `all`, each skipped when its result is there, so that a run that broke off goes on:
 
-    install   Outrider and what it needs, from build/gpu/wheels into build/gpu/site
+    install   Outrider and what it needs, from the wheels, into build/gpu/site
     build     libllama and llama-server with CUDA (scripts/cuda/build.sh), four minutes on 16 cores
     models    random weights with the 27B geometry, target and DFlash2 drafter
     check     one generation; names the way out if loading the library breaks Python
@@ -16,7 +16,7 @@ Steps of `all`, each skipped when its result is there, so that a run that broke 
     costs     c(r), d(k), rollback, snapshot on the device, copy to the host
     ttft      second turns at 1.1k and 16k tokens
 
-A single step may be named instead of `all`. Only the standard library is needed to start.
+A single step may be named instead of `all`. Only build/gpu-pack has to travel with the checkout. Only the standard library is needed to start.
 """
 
 from __future__ import annotations
@@ -59,12 +59,13 @@ class Bench:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
         self.work: Path = options.work.absolute()
+        self.packed: Path = options.packed.absolute()
         self.out: Path = options.out.absolute()
         self.results = self.work / f"results-{options.size}"
         self.site = self.work / "site"
         self.build = self.work / "cuda"
         self.environment = dict(os.environ)
-        commit = self.work / "commit"
+        commit = self.packed / "commit"
         if commit.is_file():
             self.environment["OUTRIDER_COMMIT"] = commit.read_text().strip()
         if not options.cpu:
@@ -77,12 +78,12 @@ class Bench:
 
     def pack(self) -> None:
         """Source archive and wheels, where there is a network."""
-        self.work.mkdir(parents=True, exist_ok=True)
-        (self.work / "commit").write_text(f"{commit()}\n")
-        archive = self.work / "llama-source.tar.xz"
+        self.packed.mkdir(parents=True, exist_ok=True)
+        (self.packed / "commit").write_text(f"{commit()}\n")
+        archive = self.packed / "llama-source.tar.xz"
         if not archive.is_file():
             self.run(["bash", str(SCRIPTS / "cuda" / "pack_source.sh"), str(archive)])
-        wheels = self.work / "wheels"
+        wheels = self.packed / "wheels"
         platforms = [f"manylinux_2_{n}_x86_64" for n in (28, 27, 26, 24, 17, 12, 5)]
         platforms += ["manylinux2014_x86_64", "manylinux1_x86_64"]
         command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(wheels)]
@@ -98,7 +99,7 @@ class Bench:
             return
         pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps"]
         pip += ["--no-compile", "--target", str(self.site)]
-        wheels = sorted(str(p) for p in (self.work / "wheels").glob("*.whl"))
+        wheels = sorted(str(p) for p in (self.packed / "wheels").glob("*.whl"))
         if not wheels:
             raise StepError(f"no wheels in {self.work / 'wheels'}: run `gpu_bench.py pack` first")
         self.run([*pip, *wheels])
@@ -106,7 +107,7 @@ class Bench:
 
     def build_library(self) -> None:
         """libllama and llama-server with CUDA."""
-        archive = self.work / "llama-source.tar.xz"
+        archive = self.packed / "llama-source.tar.xz"
         if not archive.is_file():
             raise StepError(f"{archive} is missing: run `gpu_bench.py pack` first")
         self.run(["bash", str(SCRIPTS / "cuda" / "build.sh"), str(archive), str(self.build)])
@@ -314,7 +315,8 @@ def main() -> int:
         choices=["pack", "all", "install", "build", "models", "check", "ab", "costs", "ttft"],
     )
     add("--out", type=Path, default=ROOT / "build" / "gpu" / "json", help="where raw JSON goes")
-    add("--work", type=Path, default=ROOT / "build" / "gpu", help="archives, builds, models")
+    add("--work", type=Path, default=ROOT / "build" / "gpu", help="builds, models, tables")
+    add("--packed", type=Path, default=ROOT / "build" / "gpu-pack", help="what travels")
     add("--size", default="27b", help="geometry: 27b, 4b, 0.8b, tiny")
     add("--layers", type=int, default=5, help="layers of the DFlash2 drafter")
     add("--runs", type=int, default=3)
