@@ -2,10 +2,23 @@
 
 from collections import Counter
 
+import numpy as np
 import pytest
-from outrider import Accepted, Draft, Drafter, DraftLength, PluginError, PrefixCache, Reuse, Sampler
+from outrider import (
+    Accepted,
+    Constraint,
+    ConstraintFactory,
+    Draft,
+    Drafter,
+    DraftLength,
+    PluginError,
+    PrefixCache,
+    Reuse,
+    Sampler,
+)
 from outrider.testing.contracts import (
     CacheContract,
+    ConstraintContract,
     DrafterContract,
     DraftLengthContract,
     RollbackContract,
@@ -197,3 +210,78 @@ class Stale(PrefixCache):
 def test_a_cache_that_reuses_another_conversation_is_found():
     with pytest.raises(AssertionError):
         contract_for(CacheContract, Stale).test_answers_do_not_depend_on_what_was_asked_before()
+
+
+class EvenThenRider(Constraint):
+    """Even tokens only; after every third token ` rider` twice, whatever the model thinks."""
+
+    RIDER = 258
+
+    def __init__(self):
+        self.tokens = []
+
+    def legal(self, prefix, token):
+        place = len(self.tokens) + len(prefix)
+        return token == self.RIDER if place % 5 >= 3 else token % 2 == 0
+
+    def legal_prefix(self, tokens):
+        for i, token in enumerate(tokens):
+            if not self.legal(tokens[:i], token):
+                return i
+        return len(tokens)
+
+    def forced(self, prefix):
+        place = (len(self.tokens) + len(prefix)) % 5
+        return [self.RIDER] * (5 - place) if place >= 3 else []
+
+    def mask(self, prefix):
+        bits = np.array([self.legal(prefix, t) for t in range(288)], np.uint8)
+        return np.packbits(bits, bitorder="little").view(np.uint32)
+
+    def commit(self, tokens):
+        self.tokens += tokens
+
+
+class Forgetting(EvenThenRider):
+    """Counts a drafted prefix as emitted."""
+
+    def mask(self, prefix):
+        self.tokens += prefix
+        return super().mask(())
+
+
+class Disagreeing(EvenThenRider):
+    """Its mask forbids what `allows` allows."""
+
+    def mask(self, prefix):
+        return super().mask(prefix) & np.uint32(0xFFFF0000)
+
+
+def factory(constraint):
+    class Factory(ConstraintFactory):
+        """Makes the constraint for requests that ask for even tokens."""
+
+        def make(self, request, prompt):
+            return constraint() if request.get("even") else None
+
+    return Factory
+
+
+class TestAGoodConstraint(ConstraintContract):
+    use = "even"
+    offers = {"constraint": {"even": factory(EvenThenRider)}}
+    requests = [{"even": True}]
+
+
+def test_a_constraint_whose_mask_disagrees_is_found():
+    suite = contract_for(ConstraintContract, factory(Disagreeing))
+    suite.requests = [{"even": True}]
+    with pytest.raises(AssertionError):
+        suite.test_queries_agree_and_change_nothing()
+
+
+def test_a_constraint_that_changes_when_asked_is_found():
+    suite = contract_for(ConstraintContract, factory(Forgetting))
+    suite.requests = [{"even": True}]
+    with pytest.raises(AssertionError):
+        suite.test_drafts_do_not_change_the_answer()
