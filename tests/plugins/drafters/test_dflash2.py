@@ -359,3 +359,62 @@ def test_a_quantised_drafter_cache_accepts_about_as_much(dflash2, chosen):
             rates.append(acceptance(pipeline))
     assert abs(rates[0] - rates[1]) < 0.05, rates
     assert np.isfinite(rates).all()
+
+
+# --- sampled drafts ----------------------------------------------------------------------------
+
+SAMPLED = [THREADS, "sampler={use: rejection, temperature: 1.0, top_k: 20}"]
+
+
+@pytest.fixture(scope="module")
+def sampled() -> Iterator[Pipeline]:
+    with Pipeline.load(FILE, overrides=SAMPLED).open() as pipeline:
+        yield pipeline
+
+
+def test_sampled_drafts_say_what_they_were_drawn_from(sampled, chosen):
+    sequence = sampled.start(request(chosen[6], sampling={"seed": 3}))
+    draft = sampled.drafter.propose([sequence], [7])[0]
+    lattice = sampled.drafter._context.hidden(1, 7)[:, : sampled.drafter.model.top_k]
+    sampled.decoder.abandon(sequence)
+    assert draft.q is not None
+    assert len(draft.q) == len(draft.tokens) == 7
+    for token, q, candidates in zip(draft.tokens, draft.q, lattice, strict=True):
+        assert token in q.ids
+        assert set(q.ids) <= {int(c) for c in candidates}
+        assert q.probs.sum() == pytest.approx(1.0)
+
+
+def test_they_are_drawn_from_what_they_say(sampled, chosen):
+    """Frequencies of the first token over many seeds against its q."""
+    counts: dict[int, int] = {}
+    draws = 500
+    sequence = sampled.start(request(chosen[6], sampling={"seed": 0}))
+    for seed in range(draws):
+        sequence.settings = sampled.sampler.settings({"seed": seed})
+        sampled.sampler.begin(sequence)
+        draft = sampled.drafter.propose([sequence], [1])[0]
+        counts[draft.tokens[0]] = counts.get(draft.tokens[0], 0) + 1
+    sampled.decoder.abandon(sequence)
+    q = dict(zip(draft.q[0].ids.tolist(), draft.q[0].probs.tolist(), strict=True))
+    distance = sum(abs(counts.get(t, 0) / draws - p) for t, p in q.items()) / 2
+    assert len(counts) > 1
+    assert distance < 0.08
+
+
+def test_a_greedy_pipeline_walks_the_best_path_without_q(dflash2, chosen):
+    sequence = dflash2.start(request(chosen[0]))
+    assert dflash2.drafter.propose([sequence], [3])[0].q is None
+    dflash2.decoder.abandon(sequence)
+
+
+def test_drawn_drafts_are_accepted_more_often_than_the_best_ones(sampled, chosen):
+    """Rejection sampling uses q; a point mass wastes what the drafter knew."""
+    rates = []
+    with Pipeline.load(FILE, overrides=[*SAMPLED, "drafter.sample=false"]).open() as pointed:
+        for pipeline in (sampled, pointed):
+            pipeline.reset_statistics()
+            for seed, prompt in enumerate(chosen):
+                steps(pipeline, pipeline.start(request(prompt, 48, sampling={"seed": seed})))
+            rates.append(acceptance(pipeline))
+    assert rates[0] > rates[1] + 0.01, rates
