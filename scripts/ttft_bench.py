@@ -168,7 +168,32 @@ def bench(args: argparse.Namespace) -> dict[str, Any]:
             raise OutriderError(f"the restarted process failed: {child.stderr.strip()[-500:]}")
         for sample, found in zip(on_disk, json.loads(child.stdout), strict=True):
             sample |= found
+    add_gaps(args, [s for s in samples if "ms" in s and s["tokens"] != s["cold"]["tokens"]])
     return report(samples, cache)
+
+
+def add_gaps(args: argparse.Namespace, different: list[dict[str, Any]]) -> None:
+    """Where a continuation leaves the cold one: by how many logits the cold token is ahead."""
+    if not different:
+        return
+    overrides = [*args.set, "max_sequences=1", "cache=none"]
+    with Pipeline.load(args.pipeline, model=args.model, overrides=overrides).open() as pipeline:
+        target = pipeline.engine.target
+        target.need_logits(0, True)
+        for sample in different:
+            mine, cold = sample["tokens"], sample["cold"]["tokens"]
+            at = next(i for i, pair in enumerate(zip(mine, cold, strict=True)) if len({*pair}) > 1)
+            tokens = [*sample["prompt"], *cold[:at]]
+            target.clear(0)
+            for start in range(0, len(tokens), target.n_batch):
+                rows = tokens[start : start + target.n_batch]
+                target.batch.clear()
+                target.batch.extend(rows, start, 0)
+                target.batch.outputs[len(rows) - 1] = 1
+                target.decode()
+            logits = target.logits(len(rows) - 1)
+            gap = round(float(logits[cold[at]] - logits[mine[at]]), 4)
+            sample["differs"] = {"after": at, "logit_gap": gap}
 
 
 def report(samples: list[dict[str, Any]], cache: dict[str, Any]) -> dict[str, Any]:
@@ -187,6 +212,7 @@ def report(samples: list[dict[str, Any]], cache: dict[str, Any]) -> dict[str, An
                 "sources": sorted({s["source"] for s in mine}),
                 "cached_tokens": sorted({s["cached"] for s in mine}),
                 "same_as_cold": sum(s["tokens"] == s["cold"]["tokens"] for s in mine),
+                "differing": [s["differs"] for s in mine if "differs" in s],
                 "runs": len(mine),
                 "ms": [round(s["ms"], 3) for s in mine],
                 "cold_ms": [round(s["cold"]["ms"], 3) for s in mine],

@@ -247,6 +247,40 @@ class TestSeveralConversations:
             assert_same_as_cold(sequence, cold)
 
 
+class TestChats:
+    """Through the chat template, as a server renders them."""
+
+    def turn(self, pipeline, messages):
+        prompt = pipeline.template.render({"messages": messages})
+        tokens = pipeline.tokenize(prompt.text)
+        history = len(pipeline.tokenize(prompt.text[: prompt.history]))
+        request = Request(prompt=tokens, history=history, max_tokens=24, ignore_eog=True)
+        sequence = pipeline.start(request)
+        while not sequence.done:
+            pipeline.step([sequence])
+        return sequence
+
+    def message(self, n: int) -> dict[str, str]:
+        return {"role": "user", "content": " ".join(_rng.choices(WORDS, k=30 + n))}
+
+    def test_a_client_that_drops_thinking_still_reuses_the_history(self, pipeline):
+        messages, before = [], 0
+        lost = pipeline.cache.statistics()["ends_of_turns"]["lost"]
+        for n in range(3):
+            messages.append(self.message(n))
+            sequence = self.turn(pipeline, messages)
+            assert sequence.cached >= before, "the last turn's history boundary"
+            before = sequence.request.history
+            messages.append({"role": "assistant", "content": f"That is answer {n}."})
+        assert pipeline.cache.statistics()["ends_of_turns"]["lost"] == lost + 2
+
+    def test_a_raw_answer_that_is_sent_back_continues_the_live_sequence(self, pipeline):
+        first = self.turn(pipeline, [self.message(0)])
+        end = pipeline.tokenize("<|im_end|>\n<|im_start|>user\nAnd then?<|im_end|>\n")
+        second = run(pipeline, [*first.tokens, *end])
+        assert second.cached == len(first.tokens) - 1
+
+
 class TestDrafters:
     @pytest.mark.parametrize(
         "drafter",
