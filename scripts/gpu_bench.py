@@ -16,7 +16,8 @@ Steps of `all`, each skipped when its result is there, so that a run that broke 
     costs     c(r), d(k), rollback, snapshot on the device, copy to the host
     ttft      second turns at 1.1k and 16k tokens
 
-A single step may be named instead of `all`. Only build/gpu-pack has to travel with the checkout. Only the standard library is needed to start.
+A single step may be named instead of `all`. Only build/gpu-pack has to travel with the checkout;
+only the standard library is needed to start.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Bench:
         pip += ["--no-compile", "--target", str(self.site)]
         wheels = sorted(str(p) for p in (self.packed / "wheels").glob("*.whl"))
         if not wheels:
-            raise StepError(f"no wheels in {self.work / 'wheels'}: run `gpu_bench.py pack` first")
+            raise StepError(f"no wheels in {self.packed / 'wheels'}: run `gpu_bench.py pack` first")
         self.run([*pip, *wheels])
         self.run([*pip, "--upgrade", "--no-build-isolation", str(ROOT)])
 
