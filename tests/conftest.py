@@ -16,6 +16,10 @@ ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(__file__).resolve().parent / "data"
 sys.path.insert(0, str(ROOT / "scripts"))
 
+# how long an example takes says something about the machine, not about the code
+settings.register_profile("outrider", deadline=None)
+settings.load_profile("outrider")
+
 # llama.cpp's threads spin at barriers: on a busy two-core machine one thread is the reliable choice
 THREADS = "engine.threads=1"
 
