@@ -27,3 +27,16 @@ class TestSnapshotsOnADenseModel(CacheContract):
 
 class TestSnapshotsWithoutRoom(CacheContract):
     use = {"use": "snapshots", "min_tokens": 1, "ram": 2000}
+
+
+class TestSnapshots(CacheContract):
+    use = "snapshots"
+
+
+class TestSnapshotsWithRoomForFew(CacheContract):
+    use = {"use": "snapshots", "ram": "3KiB"}
+
+
+class TestSnapshotsOfADenseModel(CacheContract):
+    use = "snapshots"
+    keys = {"engine": {"recurrent": False}}
