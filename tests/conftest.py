@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gguf import GGUFReader, GGUFValueType, GGUFWriter
+from hypothesis import settings
 from outrider import Pipeline
 
 ROOT = Path(__file__).resolve().parent.parent
