@@ -29,10 +29,6 @@ class TestSnapshotsWithoutRoom(CacheContract):
     use = {"use": "snapshots", "min_tokens": 1, "ram": 2000}
 
 
-class TestSnapshots(CacheContract):
-    use = "snapshots"
-
-
 class TestSnapshotsWithRoomForFew(CacheContract):
     use = {"use": "snapshots", "ram": "3KiB"}
 
