@@ -147,7 +147,8 @@ class SnapshotCache(PrefixCache):
             except UnusableError as error:
                 failure = error.reason
                 self._failures[error.reason.value] += 1
-                self.store.unusable(candidate, error)
+                if candidate.source in ("ram", "disk"):
+                    self.store.unusable(candidate, error)
                 continue
             return self._hit(candidate, slot)
         miss = failure or self._reason(prompt, most, max(common.values(), default=0))
@@ -159,13 +160,8 @@ class SnapshotCache(PrefixCache):
         """Make a candidate true. Raises UnusableError."""
         assert self.store is not None
         if candidate.source in ("live", "ring"):
-            slot = candidate.place
-            if slot.length - candidate.length >= self.config.min_tokens:
-                self._keep_live(slot, states)
-            states.rewind(slot, candidate.length)
-            if self._stored_length(slot) > slot.length:
-                del self._stored[slot.id]
-            return slot
+            self._cut(candidate.place, candidate.length, states)
+            return candidate.place
         start = perf_counter_ns()
         snapshot = self.store.load(candidate)
         slot = self._empty_slot(slots, states)
@@ -177,6 +173,19 @@ class SnapshotCache(PrefixCache):
         self._restores += 1
         self._stored[slot.id] = candidate.place
         return slot
+
+    def _cut(self, slot: Slot, length: int, states: States) -> None:
+        if slot.length - length >= self.config.min_tokens:
+            self._keep_live(slot, states)
+        try:
+            states.rewind(slot, length)
+        except OutriderError as error:
+            log.warning("a live sequence could not be cut to %d tokens: %s", length, error)
+            states.clear(slot)
+            raise UnusableError(Miss.REFUSED, str(error)) from None
+        key = self._stored.get(slot.id)
+        if key is not None and key[0] > length:
+            del self._stored[slot.id]
 
     def _empty_slot(self, slots: ListOf[Slot], states: States) -> Slot:
         """An empty slot, or the one that was idle longest, its conversation kept in a snapshot."""

@@ -14,7 +14,8 @@ from outrider import ByteSize, ConfigError, Pipeline
 from rich.console import Console
 from rich.table import Table
 
-from outrider_snapshots.directory import FORMAT, Directory, Entry
+from outrider_snapshots.directory import Directory, Entry
+from outrider_snapshots.format import FORMAT
 from outrider_snapshots.reasons import Miss, UnusableError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -179,7 +180,10 @@ def _directory(path: Path | None, pipeline: Path | None) -> Directory:
         path = config.disk.path
     directory = Directory(path if path is not None else DiskConfig().path)
     if not directory.blocks.is_dir():
-        raise ConfigError(f"{directory.root} is no snapshot directory")
+        raise ConfigError(
+            f"{directory.root} is no snapshot directory; name one with --directory, or with "
+            "--pipeline a file that has `cache: {use: snapshots, disk: …}`"
+        )
     return directory
 
 

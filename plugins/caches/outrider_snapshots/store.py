@@ -18,13 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from outrider import Snapshot
 
-from outrider_snapshots.directory import (
-    FORMAT,
-    Directory,
-    file_name,
-    short_fingerprint,
-)
-from outrider_snapshots.format import Stored
+from outrider_snapshots.directory import Directory, file_name, short_fingerprint
+from outrider_snapshots.format import FORMAT, Stored
 from outrider_snapshots.memory import MemoryTier
 from outrider_snapshots.packing import Bytes, Key, Packed, key_of, pack, prefix_keys, token_array
 from outrider_snapshots.policy import Candidate, common_length

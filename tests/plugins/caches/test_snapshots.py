@@ -342,6 +342,19 @@ class TestMisses:
         said = [r.message for r in caplog.records if "found anything" in r.message]
         assert len(said) == 1
 
+    def test_a_live_sequence_that_cannot_be_cut_is_prefilled(self, pipeline, cold, monkeypatch):
+        history = talk(pipeline, 60)
+        run(pipeline, history, answer=1, opening=False)
+
+        def refuse(slot, count):
+            raise OutriderError("no")
+
+        monkeypatch.setattr(pipeline.rollback, "rewind_slot", refuse)
+        changed = [*history[:-2], *talk(pipeline, 4)]
+        again = run(pipeline, changed, answer=1, opening=False)
+        assert again.cached < len(history) - 2
+        assert_same_as_cold(again, cold)
+
     def test_what_the_engine_refuses_is_prefilled(self, pipeline, cold, monkeypatch):
         history = talk(pipeline, 80)
         run(pipeline, history)
