@@ -23,7 +23,7 @@ from outrider import Sequence as Seq
 from outrider.comparison import Counts, count_continuations, tv_distance
 from outrider_rejection import RejectionSampler
 
-PROMPT = "x = x + 1\ny = y + 1\nz ="
+PROMPT = "a, b, a,"
 
 DFLASH2 = ["drafter.use=dflash2", "drafter.model=outrider-nano-dflash2"]
 DRAFTERS: dict[str, list[str]] = {
