@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as ListOf
 from pathlib import Path
@@ -25,6 +26,8 @@ from outrider_lengths.acceptance import Acceptance, Given, outcome
 from outrider_lengths.costs import CostTable
 from outrider_lengths.leaves import leaves
 from outrider_lengths.store import Store, cost_key
+
+_log = logging.getLogger("outrider.lengths")
 
 TEXTS = (
     "def mean(values):\n    total = 0.0\n    for value in values:\n        total += value\n",
@@ -59,6 +62,7 @@ def calibrated(pipeline: Pipeline, max_draft: int, folder: Path | None) -> CostT
     store, key = Store(folder), cost_key(pipeline)
     table = store.load(key)
     if table is None or len(table.rows) < max_draft + 1:
+        _log.info("no measured costs for this pipeline yet; measuring (outrider calibrate)")
         table = measure(pipeline, max_draft, QUICK)
         store.save(key, table)
     return table
