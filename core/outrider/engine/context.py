@@ -217,9 +217,12 @@ class LlamaContext:
     def attach_argmax(self) -> bool:
         """Compute the argmax of output rows on the device, so that no row is copied.
 
-        False when the backend cannot; `argmax` then reads the logits.
+        False when the backend cannot, and on the host: there no row has to travel, and padding
+        and gathering it for the sampler costs more than the one pass of `argmax`.
         """
-        self._device_argmax = all(self._attach(s, 0) for s in range(self.n_seq_max))
+        self._device_argmax = self.on_accelerator and all(
+            self._attach(s, 0) for s in range(self.n_seq_max)
+        )
         if not self._device_argmax:
             self.detach_samplers()
         return self._device_argmax
