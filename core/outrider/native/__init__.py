@@ -61,6 +61,11 @@ def _checked(answer: int, position: int | None = None) -> int:
             f"the draft at position {position} has probability 0 in the distribution q it comes "
             "with; a drafter must report the distribution its token was really drawn from"
         )
+    if answer == _lib.DRAFT_MALFORMED:
+        raise PluginError(
+            f"the distribution q of the draft at position {position} is none: it names tokens "
+            "outside the vocabulary, or its probabilities do not sum to 1"
+        )
     where = "" if position is None else f"position {position}: "
     raise LogitsError(where + _REASONS[answer])
 
@@ -125,6 +130,8 @@ class SamplingOptions:
         self.bias: NDArray[np.float32] = np.array([b for _, b in bias], np.float32)
         self.sees_history = (repetition_penalty, presence_penalty, frequency_penalty) != (1, 0, 0)
         """Whether the tokens before a row matter."""
+        self.n_known: int = bias[-1][0] + 1 if bias else 0
+        """Tokens a vocabulary must have for the logit bias to be one of its own."""
         self.best_only = 0 if bias or self.sees_history else top_k
         """How many of the largest logits of a row are all that matters; 0: the whole row."""
         self.struct: Any = _ffi.new(
@@ -176,8 +183,10 @@ class RowSampler:
         self._top_values: NDArray[np.float32] = np.zeros(n_vocab, np.float32)
 
     def _row(self, row: NDArray[np.float32]) -> Any:
-        if row.shape != (self.n_vocab,):
-            raise ValueError(f"a row of shape {row.shape}, expected ({self.n_vocab},)")
+        if row.shape != (self.n_vocab,) or row.dtype != np.float32:
+            raise ValueError(
+                f"a row of {row.dtype} {row.shape}, expected float32 ({self.n_vocab},)"
+            )
         return _ffi.from_buffer("float[]", row)
 
     def distribution(
@@ -273,8 +282,14 @@ class RowSampler:
         """`draft`, drawn from q, with probability min(1, p/q); else one of max(p - q, 0).
 
         The replacement is never `draft`, so equality tells whether it was accepted. Raises
-        PluginError when q gives the draft no probability.
+        PluginError when q is no distribution or gives the draft no probability.
         """
+        if q_ids.dtype != np.int32 or q_probs.dtype != np.float64 or q_ids.shape != q_probs.shape:
+            raise PluginError(
+                f"the distribution q of the draft at position {position} has {q_ids.dtype} ids "
+                f"{q_ids.shape} and {q_probs.dtype} probabilities {q_probs.shape}; expected as "
+                "many int32 ids as float64 probabilities"
+            )
         self._key.seed, self._key.position = seed, position
         logits, context = self._given(row, history, None, candidates, options)
         answer = _lib.verify(
@@ -316,6 +331,11 @@ class RowSampler:
         candidates: NDArray[np.int32] | None,
         options: SamplingOptions,
     ) -> tuple[Any, Any]:
+        if options.n_known > self.n_vocab or (mask is not None and 32 * len(mask) < self.n_vocab):
+            raise ValueError(
+                f"the vocabulary has {self.n_vocab} tokens: a logit bias is for one beyond them, "
+                "or the mask has too few words"
+            )
         context = self._context
         context.history = _ffi.from_buffer("int32_t[]", history)
         context.n_history = history.shape[0]

@@ -5,7 +5,8 @@ enum {
     ROW_NAN = -1,      /* an entry is not a number */
     ROW_EMPTY = -2,    /* every entry is -infinity (after bias and mask) */
     ROW_INFINITE = -3, /* an entry is +infinity */
-    DRAFT_IMPOSSIBLE = -4, /* a draft that its own distribution gives no probability */
+    DRAFT_IMPOSSIBLE = -4, /* a draft that its own distribution q gives no probability */
+    DRAFT_MALFORMED = -5,  /* a q that names unknown tokens or does not sum to 1 */
 };
 
 /* Index of the largest of n >= 1 logits, the lowest one of equals. */

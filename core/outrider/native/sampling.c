@@ -190,9 +190,20 @@ int32_t draw_draft(workspace *w, const float *row, const sampling_options *o, ro
     return count < 0 ? count : pick(w, uniform(key, FOR_DRAFT));
 }
 
+static int sums_to_one(const int32_t *ids, const double *probs, int32_t n, int32_t n_vocab) {
+    double sum = 0.0;
+    for (int32_t i = 0; i < n; i++) {
+        if (ids[i] < 0 || ids[i] >= n_vocab || !(probs[i] >= 0.0)) return 0;
+        sum += probs[i];
+    }
+    return fabs(sum - 1.0) <= 1e-6;
+}
+
 int32_t verify(workspace *w, const float *row, const sampling_options *o, row_context c,
                draw_key key, int32_t draft, const int32_t *q_ids, const double *q_probs,
                int32_t n_q) {
+    if (!sums_to_one(q_ids, q_probs, n_q, w->n_vocab)) return DRAFT_MALFORMED;
+    if (draft < 0 || draft >= w->n_vocab) return DRAFT_IMPOSSIBLE;
     int32_t count = distribution(w, row, o, c);
     if (count < 0) return count;
     for (int32_t i = 0; i < n_q; i++) w->dense[q_ids[i]] = q_probs[i];

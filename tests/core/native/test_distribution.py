@@ -262,17 +262,28 @@ def test_the_accepted_share_is_what_the_two_distributions_have_in_common() -> No
     assert held / 40_000 == pytest.approx(0.4, abs=0.01)
 
 
-def test_a_draft_its_own_distribution_excludes_is_an_error() -> None:
-    with pytest.raises(PluginError, match=r"position 5.*really drawn from"):
-        RowSampler(3).verify(
-            np.zeros(3, np.float32),
-            SamplingOptions(),
-            2,
-            np.array([0, 1], np.int32),
-            np.array([0.5, 0.5]),
-            seed=0,
-            position=5,
-        )
+@pytest.mark.parametrize(
+    ("draft", "ids", "probs", "reason"),
+    [
+        (2, [0, 1], [0.5, 0.5], "really drawn from"),
+        (-1, [0, 1], [0.5, 0.5], "really drawn from"),
+        (3, [0, 1], [0.5, 0.5], "really drawn from"),
+        (0, [0, 1], [0.5, 0.6], "do not sum to 1"),
+        (0, [0, 1], [np.nan, 0.5], "do not sum to 1"),
+        (0, [0, 1], [1.5, -0.5], "do not sum to 1"),
+        (0, [0, 3], [0.5, 0.5], "outside the vocabulary"),
+    ],
+)
+def test_a_draft_that_cannot_come_from_its_q_is_an_error(
+    draft: int, ids: list[int], probs: list[float], reason: str
+) -> None:
+    sampler, row = RowSampler(3), np.zeros(3, np.float32)
+    q_ids, q_probs = np.array(ids, np.int32), np.array(probs)
+    with pytest.raises(PluginError, match=f"position 5.*{reason}"):
+        sampler.verify(row, SamplingOptions(), draft, q_ids, q_probs, seed=0, position=5)
+    wide = q_ids.astype(np.int64)
+    with pytest.raises(PluginError, match=r"position 5.*int64 ids \(2,\)"):
+        sampler.verify(row, SamplingOptions(), draft, wide, q_probs, seed=0, position=5)
 
 
 # --- rows that the device has ranked already ------------------------------------------------------

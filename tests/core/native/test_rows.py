@@ -63,8 +63,18 @@ def test_plus_infinity_is_an_error_for_sampling() -> None:
 
 
 def test_a_row_of_the_wrong_size_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"\(5,\), expected \(6,\)"):
+    with pytest.raises(ValueError, match=r"\(5,\), expected float32 \(6,\)"):
         RowSampler(6).sample(np.zeros(5, np.float32), SamplingOptions(), seed=0, position=0)
+    with pytest.raises(ValueError, match=r"float64 \(6,\), expected float32"):
+        RowSampler(6).sample(np.zeros(6), SamplingOptions(), seed=0, position=0)
+
+
+def test_a_bias_or_a_mask_of_another_vocabulary_is_refused() -> None:
+    row, sampler = np.zeros(40, np.float32), RowSampler(40)
+    with pytest.raises(ValueError, match="the vocabulary has 40 tokens"):
+        sampler.distribution(row, SamplingOptions(logit_bias={40: 1.0}))
+    with pytest.raises(ValueError, match="the mask has too few words"):
+        sampler.distribution(row, SamplingOptions(), mask=np.ones(1, np.uint32))
 
 
 @given(USABLE, st.integers(0, 20))
