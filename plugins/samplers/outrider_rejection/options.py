@@ -108,7 +108,7 @@ class Rows(str, enum.Enum):
 
     LOGITS = "logits"
     DEVICE_TOP_K = "device_top_k"
-    DEVICE_ARGMAX = "device_argmax"
+    ARGMAX = "argmax"
 
 
 def rows_needed(config: RejectionConfig, *, constrained: bool, accelerator: bool) -> Rows:
@@ -116,6 +116,6 @@ def rows_needed(config: RejectionConfig, *, constrained: bool, accelerator: bool
     if config.edits_logits or config.logprobs is not None or constrained:
         return Rows.LOGITS
     if config.temperature == 0:
-        return Rows.DEVICE_ARGMAX
+        return Rows.ARGMAX
     wanted = config.device_top_k == "on" or (config.device_top_k == "auto" and accelerator)
     return Rows.DEVICE_TOP_K if wanted and config.top_k > 0 else Rows.LOGITS

@@ -87,7 +87,7 @@ class RejectionSampler(Sampler):
         super().__init__(config, assembly)
         self.config: RejectionConfig = config
         self.greedy = (
-            rows_needed(config, constrained=False, accelerator=False) is Rows.DEVICE_ARGMAX
+            rows_needed(config, constrained=False, accelerator=False) is Rows.ARGMAX
         )
         self._rows: Counter[str] = Counter()
         self._redrawn = 0
@@ -203,8 +203,8 @@ class RejectionSampler(Sampler):
 
     def _next(self, sequence: Sequence, request: _Request, draft: Draft, i: int, row: int) -> int:
         """The token after the first `i` drafts; equal to the next draft if that holds."""
-        if request.rows is Rows.DEVICE_ARGMAX:
-            self._rows[Rows.DEVICE_ARGMAX.value] += 1
+        if request.rows is Rows.ARGMAX:
+            self._rows[Rows.ARGMAX.value] += 1
             try:
                 return self._target.argmax(row)
             except LogitsError as error:

@@ -316,7 +316,7 @@ def test_temperature_zero_reads_no_logits() -> None:
     sequence = started(sampler)
     assert not sampler.needs_logits(sequence)
     assert plain_tokens(sampler, sequence, 3) == rows(3).argmax(axis=1).tolist()
-    assert sampler.statistics()["rows"] == {"device_argmax": 3}
+    assert sampler.statistics()["rows"] == {"argmax": 3}
     assert not make(Target(rows(1)), temperature=0.0, logit_bias={1: 2.0}).greedy
 
 
