@@ -21,6 +21,11 @@ from bench.statistics import divergence, spread
 FORMAT = 1
 
 
+def say(text: str) -> None:
+    """What happens now, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
 @attrs.define
 class Record:
     """A benchmark's raw JSON; saved after every prompt, so that a broken run can be resumed.
@@ -45,12 +50,13 @@ class Record:
         if resume and path.is_file():
             found = json.loads(path.read_text())
             if found["settings"] != settings:
-                raise SystemExit(f"{path} was made with other settings; delete it or use --out")
-            if found["machine"]["commit"] != record.machine["commit"]:
-                raise SystemExit(f"{path} was made at another commit; delete it or use --out")
-            record.machine = found["machine"]
-            record.engines, record.prompts = found["engines"], found["prompts"]
-            record.runs, record.divergences = found["runs"], found["divergences"]
+                say(f"{path.name} was made with other settings: starting anew")
+            elif found["machine"]["commit"] != record.machine["commit"]:
+                say(f"{path.name} was made at another commit: starting anew")
+            else:
+                record.machine = found["machine"]
+                record.engines, record.prompts = found["engines"], found["prompts"]
+                record.runs, record.divergences = found["runs"], found["divergences"]
         return record
 
     def entries(self, sampling: Sampling, engine: str, prompt: Prompt) -> list[dict[str, Any]]:
@@ -123,7 +129,7 @@ def run(
     runs: int,
     max_tokens: int,
     restart: bool = True,
-    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr, flush=True),
+    say: Callable[[str], None] = say,
 ) -> None:
     """Measure every engine on every prompt, `runs` times, the engines taking turns.
 

@@ -91,10 +91,19 @@ def test_a_broken_run_goes_on_where_it_stopped(tmp_path):
     assert all(len(entries) == 2 for entries in record.runs["greedy"]["a"].values())
 
 
-def test_another_run_is_not_resumed(tmp_path):
+def test_a_run_with_other_settings_is_not_resumed(tmp_path, capsys):
     measured(tmp_path, [Metronome("a", 1.0, [])])
-    with pytest.raises(SystemExit, match="other settings"):
-        measured(tmp_path, [Metronome("a", 1.0, [])], runs=5, resume=True)
+    log: list = []
+    measured(tmp_path, [Metronome("a", 1.0, log)], runs=1, resume=True)
+    assert ("a", "c") in log
+    assert "other settings: starting anew" in capsys.readouterr().err
+
+
+def test_a_finished_run_is_not_measured_again(tmp_path):
+    measured(tmp_path, [Metronome("a", 1.0, [])])
+    log: list = []
+    measured(tmp_path, [Metronome("a", 1.0, log)], resume=True)
+    assert log == []
 
 
 def test_equal_tokens_are_kept_once_and_different_ones_all(tmp_path):
