@@ -1,0 +1,1 @@
+"""A seeded generator of chats: families of small tasks, each with its thinking and its answer."""

@@ -1,0 +1,351 @@
+"""The source of randomness of all families: words, names and wordings, seen or held back.
+
+Words are split once, by a checksum of the word: one in eight is never used in training, and a
+generator made with `unseen=True` uses only those. Wordings are split by hand: every request is
+written as `say(seen, unseen)`, and training never draws from the second tuple.
+"""
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from zlib import crc32
+
+from attrs import frozen
+
+HELD_OUT_SHARE = 8
+
+
+def held_out(word: str) -> bool:
+    """Whether a word belongs to the evaluation only."""
+    return crc32(word.lower().encode()) % HELD_OUT_SHARE == 0
+
+
+@frozen
+class Function:
+    """A real function of the corpus, without its docstring; `summary` is the docstring's start."""
+
+    name: str
+    source: str
+    summary: str
+
+
+@frozen
+class Lexicon:
+    """Word lists of one side of the split."""
+
+    first: tuple[str, ...]
+    last: tuple[str, ...]
+    cities: tuple[str, ...]
+    nouns: tuple[str, ...]
+    adjectives: tuple[str, ...]
+    verbs: tuple[str, ...]
+    words: tuple[str, ...]
+    functions: tuple[Function, ...]
+    paragraphs: tuple[str, ...] = ()
+
+    def side(self, unseen: bool) -> Lexicon:
+        """Only the held-out words (and functions with held-out names), or only the others."""
+
+        def keep(words: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(w for w in words if held_out(w) == unseen)
+
+        functions = tuple(f for f in self.functions if held_out(f.name) == unseen)
+        paragraphs = tuple(p for p in self.paragraphs if held_out(p) == unseen)
+        lists = (self.first, self.last, self.cities, self.nouns, self.adjectives, self.verbs)
+        return Lexicon(*map(keep, lists), keep(self.words), functions, paragraphs)
+
+
+SYLLABLES = [
+    "ba",
+    "be",
+    "bi",
+    "bo",
+    "bu",
+    "ca",
+    "co",
+    "cu",
+    "da",
+    "de",
+    "di",
+    "do",
+    "fa",
+    "fe",
+    "fi",
+    "fo",
+    "ga",
+    "go",
+    "ha",
+    "he",
+    "hi",
+    "ho",
+    "ja",
+    "jo",
+    "ka",
+    "ke",
+    "ki",
+    "ko",
+    "la",
+    "le",
+    "li",
+    "lo",
+    "lu",
+    "ma",
+    "me",
+    "mi",
+    "mo",
+    "mu",
+    "na",
+    "ne",
+    "ni",
+    "no",
+    "nu",
+    "pa",
+    "pe",
+    "pi",
+    "po",
+    "ra",
+    "re",
+    "ri",
+    "ro",
+    "ru",
+    "sa",
+    "se",
+    "si",
+    "so",
+    "su",
+    "ta",
+    "te",
+    "ti",
+    "to",
+    "tu",
+    "va",
+    "ve",
+    "vi",
+    "vo",
+    "wa",
+    "we",
+    "xa",
+    "xe",
+    "ya",
+    "yo",
+    "za",
+    "ze",
+    "zi",
+    "zo",
+    "bra",
+    "cle",
+    "dro",
+    "fle",
+    "gri",
+    "kla",
+    "mer",
+    "nor",
+    "pli",
+    "qua",
+    "ster",
+    "tri",
+    "ven",
+    "wil",
+]
+COLORS = [
+    "red",
+    "blue",
+    "green",
+    "yellow",
+    "orange",
+    "purple",
+    "black",
+    "white",
+    "gray",
+    "brown",
+    "pink",
+    "silver",
+    "gold",
+    "teal",
+]
+DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+JOBS = [
+    "engineer",
+    "teacher",
+    "nurse",
+    "baker",
+    "pilot",
+    "farmer",
+    "designer",
+    "chef",
+    "lawyer",
+    "plumber",
+    "writer",
+    "analyst",
+    "driver",
+    "doctor",
+    "artist",
+    "carpenter",
+    "gardener",
+    "librarian",
+    "mechanic",
+    "painter",
+]
+
+
+class Gen(random.Random):
+    """Seeded randomness with a lexicon. `unseen` selects the held-out wordings."""
+
+    def __init__(self, seed: int, lexicon: Lexicon, unseen: bool = False) -> None:
+        super().__init__(seed)
+        self.lex = lexicon
+        self.unseen = unseen
+
+    def say(self, seen: Sequence[str], unseen: Sequence[str]) -> str:
+        """A wording from the side this generator is on.
+
+        Seen wordings are patterns (see `spell`); one that comes out equal to an unseen wording is
+        drawn again. Unseen wordings are taken as they are.
+        """
+        if self.unseen:
+            return self.choice(unseen)
+        while (made := self.spell(self.choice(seen))) in unseen:
+            pass
+        return made
+
+    def spell(self, pattern: str) -> str:
+        """Choose among [this|that|] in a pattern, innermost brackets first."""
+        while "[" in pattern:
+            pattern = re.sub(r"\[([^\[\]]*)\]", lambda m: self.choice(m[1].split("|")), pattern)
+        return pattern
+
+    def chance(self, share: float) -> bool:
+        return self.random() < share
+
+    def first(self) -> str:
+        return self.choice(self.lex.first)
+
+    def last(self) -> str:
+        return self.choice(self.lex.last)
+
+    def noun(self) -> str:
+        return self.choice(self.lex.nouns)
+
+    def adjective(self) -> str:
+        return self.choice(self.lex.adjectives)
+
+    def verb(self) -> str:
+        return self.choice(self.lex.verbs)
+
+    def word(self) -> str:
+        """A common word of the corpus."""
+        return self.choice(self.lex.words)
+
+    def function(self) -> Function:
+        return self.choice(self.lex.functions)
+
+    def fake(self) -> str:
+        """A made-up word, so that copying cannot be replaced by knowing the words."""
+        return "".join(self.choice(SYLLABLES) for _ in range(self.randint(2, 4)))
+
+    def city(self) -> str:
+        return self.choice(self.lex.cities) if self.chance(0.85) else self.fake().capitalize()
+
+    def name(self) -> str:
+        return f"{self.first()} {self.last()}"
+
+    def identifier(self) -> str:
+        """A snake_case name of one or two words."""
+        kind = self.random()
+        if kind < 0.35:
+            return self.noun()
+        if kind < 0.55:
+            return f"{self.word()}_{self.noun()}"
+        if kind < 0.8:
+            return f"{self.verb()}_{self.noun()}"
+        return self.fake() if kind < 0.9 else f"{self.fake()}_{self.noun()}"
+
+    def code(self) -> str:
+        """An order number, a hash, a short id."""
+        kind = self.randrange(4)
+        if kind == 0:
+            letters = "".join(
+                self.choice("ABCDEFGHJKLMNPQRSTUVWXYZ") for _ in range(self.randint(2, 3))
+            )
+            return f"{letters}-{self.randint(100, 9999)}"
+        if kind == 1:
+            return "".join(self.choice("0123456789abcdef") for _ in range(self.choice([6, 8])))
+        if kind == 2:
+            return f"{self.fake()}{self.randint(1, 99)}"
+        return str(self.randint(1000, 999999))
+
+    def date(self) -> str:
+        return f"{self.randint(2015, 2030)}-{self.randint(1, 12):02d}-{self.randint(1, 28):02d}"
+
+    def clock(self) -> str:
+        return f"{self.randint(0, 23):02d}:{self.choice(['00', '15', '30', '45', '05', '20'])}"
+
+    def email(self) -> str:
+        host = self.choice(["example.com", "example.org", "mail.test", f"{self.fake()}.io"])
+        return f"{self.first().lower()}.{self.last().lower()}@{host}"
+
+    def path(self) -> str:
+        folder = self.choice(["src", "docs", "data", "lib", "tests", "config", self.noun()])
+        suffix = self.choice(["py", "txt", "md", "json", "csv", "yaml", "toml", "log"])
+        return f"{folder}/{self.identifier()}.{suffix}"
+
+    def phrase(self, low: int = 2, high: int = 5) -> str:
+        pools = (self.lex.nouns, self.lex.adjectives, self.lex.verbs, self.lex.words)
+        return " ".join(
+            self.fake() if self.chance(0.08) else self.choice(self.choice(pools))
+            for _ in range(self.randint(low, high))
+        )
+
+    def sentence(self) -> str:
+        """A grammatical English sentence without much meaning."""
+        a, b, n, m = self.adjective(), self.adjective(), self.noun(), self.noun()
+        p, k = self.first(), self.randint(2, 60)
+        forms = (
+            f"The {a} {n} stood near the {m} for most of the day.",
+            f"{p} decided to {self.verb()} the {a} {n} before noon.",
+            f"In {self.choice(MONTHS)}, the {n} in {self.city()} was {a} and {b}.",
+            f"Every {self.choice(DAYS)}, {p} walks to the {n} with a {a} {m}.",
+            f"The {n} needs a {a} {m} and at least {k} {plural(self.noun())}.",
+            f"Nobody knew why the {n} was so {a}, but {p} had a theory.",
+            f"A {a} {n} can {self.verb()} faster than a {b} {m}.",
+            f"{p} and {self.first()} bought {k} {self.choice(COLORS)} {plural(n)} in {self.city()}.",
+            f"After the {n} closed, {p} moved the {m} to {self.city()}.",
+            f"If the {a} {n} breaks, ask {p} to {self.verb()} it.",
+            f"{p} keeps {k} {plural(n)} behind the {b} {m}.",
+            f"The report says that the {n} is {a}, while the {m} is {b}.",
+            f"Please {self.verb()} the {n} and {self.verb()} the {m} by {self.choice(DAYS)}.",
+            f"It took {p} {k} days to {self.verb()} a {a} {n}.",
+        )
+        return self.choice(forms)
+
+    def text(self, low: int, high: int) -> str:
+        return " ".join(self.sentence() for _ in range(self.randint(low, high)))
+
+
+def plural(word: str) -> str:
+    if word.endswith(("x", "s", "ch", "sh", "z")):
+        return word + "es"
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
+        return word[:-1] + "ies"
+    return word + "s"
+
+
+def join_and(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]

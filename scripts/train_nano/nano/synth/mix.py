@@ -1,0 +1,53 @@
+"""Draw a whole chat: families, number of turns, effort, system prompt, history."""
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import evolve
+
+from . import arith, coding, data, edits, longer, problems, stories, text, tools
+from .gen import Gen
+from .types import Chat, Turn
+
+FAMILIES: tuple[tuple[float, Callable[[Gen], Turn]], ...] = (
+    (9, arith.direct), (5, problems.word_problem), (13, stories.story_problem), (2, arith.convert), (2, arith.compare),
+    (28, edits.edit), (7, coding.write), (2, coding.explain), (5, coding.describe_real),
+    (10, data.reformat), (9, data.lookup), (3, data.field_question), (2, text.greeting),
+    (3, text.fact), (6, text.reading), (10, text.list_task), (5, text.repeat), (1.5, text.summarize),
+    (2, text.story), (1, text.letter), (1, text.classify), (2, text.continue_prose), (2, longer.needle),
+)  # fmt: skip
+MAKERS = [f[1] for f in FAMILIES]
+WEIGHTS = [f[0] for f in FAMILIES]
+SYSTEMS = (
+    "You are a helpful assistant.", "You are a helpful coding assistant.", "Answer briefly.",
+    "You are Outrider Nano, a small and helpful assistant.", "You are an expert Python programmer.",
+    "You are a friendly assistant. Keep your answers short.", "Be concise and correct.",
+    "You are an AI assistant that can call functions.", "Today is a working day.",
+    "Follow the instructions of the user carefully.", "Use the tools when they help.",
+)  # fmt: skip
+LEVEL_SHARES = {"off": 30, "low": 14, "medium": 28, "xhigh": 28}
+
+
+def sample_chat(g: Gen) -> Chat:
+    """One chat of the training mix."""
+    level = g.choices(list(LEVEL_SHARES), list(LEVEL_SHARES.values()))[0]
+    system = ""
+    if g.chance(0.35):
+        system = g.choice(SYSTEMS) if g.chance(0.7) else g.text(1, 3)
+    definitions: tuple[dict[str, object], ...] = ()
+    kind = g.random()
+    if kind < 0.22:
+        definitions, turns = tools.tool_chat(g)
+        if g.chance(0.1):
+            turns.insert(0, g.choices(MAKERS, WEIGHTS)[0](g))
+    elif kind < 0.24:
+        turns = longer.recall(g)
+    else:
+        count = g.choices([1, 2, 3, 4, 8], [52, 22, 12, 9, 5])[0]
+        turns = [g.choices(MAKERS, WEIGHTS)[0](g) for _ in range(count)]
+        if g.chance(0.04):
+            definitions = tools.unused_tools(g)
+    chat = Chat(tuple(turns), system, definitions, level, preserve=not g.chance(0.1))
+    return evolve(chat, level="off") if level == "off" else chat

@@ -1,0 +1,285 @@
+"""Train the trunk together with a one-step MTP loss. Stops by the clock, saves, and resumes.
+
+    python train_target.py --data DATA --run RUN --out OUT --total 820 --seconds 440
+
+`--data` holds what prepare.py made; RUN keeps rows, weights and momenta for the next call on the
+same machine; OUT receives the weights in pieces of at most 16 MB. With weights in RUN, the call
+goes on where they stopped; the learning rate follows the sum of all calls, `--total`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import os
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from tokenizers import Tokenizer
+from torch import Tensor
+
+from nano import corpus
+from nano.checkpoint import load_clock, load_models, save_checkpoint, save_packed, state_of
+from nano.config import NanoConfig, TargetConfig
+from nano.decode import Decoder
+from nano.fast import compile_regions, install_delta_rule
+from nano.loops import OWN_END, LoopRows
+from nano.optim import Optimizers, schedule
+from nano.pack import text_rows
+from nano.rows import Rows
+from nano.stream import ChatStream
+from nano.target import Target
+
+SAVE_EVERY = 120.0
+LOOP_MARKS = (0.5, 0.65, 0.8)
+
+
+def weighted_ce(h: Tensor, embed: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+    """Cross-entropy; a negative weight asks for the label to become unlikely."""
+    ce = F.cross_entropy(F.linear(h, embed.to(h.dtype)).float(), labels, reduction="none")
+    unlikely = -torch.log1p(-torch.exp(-ce).clamp(max=0.999))
+    total = torch.where(weights >= 0, ce * weights, -unlikely * weights).sum()
+    return total / weights.clamp(min=0).sum()
+
+
+def _text_job(job: tuple[Path, list[str], int, int, Path]) -> Path:
+    tokenizer, docs, seed, row_len, out = job
+    rows, weights = text_rows(Tokenizer.from_file(str(tokenizer)), docs, seed, row_len)
+    np.savez(out, rows=rows, weights=weights)
+    return out
+
+
+def prepare_text(
+    data: Path, run: Path, tokenizer: Path, row_len: int, workers: int, limit: int
+) -> None:
+    """Rows of the carried documents and of the packages installed here, and sources.json."""
+    docs: list[str] = []
+    sources: list[dict[str, object]] = []
+    if (data / "docs.json.xz").is_file():  # left at home when weights travel instead
+        docs += json.loads(lzma.decompress((data / "docs.json.xz").read_bytes()))
+        sources += json.loads((data / "sources.json").read_text())
+    more, found = corpus.from_installed(limit)
+    docs += more
+    sources += [
+        {"name": s.name, "version": s.version, "licence": s.licence, "chars": s.chars}
+        for s in found
+    ]
+    (run / "sources.json").write_text(json.dumps(sources, indent=1))
+    parts = workers * 3
+    jobs = [(tokenizer, docs[i::parts], i, row_len, run / f"part{i:03d}.npz") for i in range(parts)]
+    with get_context("fork").Pool(workers) as pool:
+        files = pool.map(_text_job, jobs, chunksize=1)
+    loaded = [np.load(f) for f in files]
+    for key in ("rows", "weights"):
+        np.save(run / f"text_{key}.npy", np.concatenate([d[key] for d in loaded]))
+    for f in files:
+        f.unlink()
+    (run / "text.done").touch()
+
+
+@torch.no_grad()
+def evaluate(model: Target, rows: Rows, device: torch.device) -> dict[str, float]:
+    """Loss, accuracy and one-step MTP agreement on held-out rows (trained tokens only)."""
+    sums = dict.fromkeys(("n", "loss", "hit", "mtp"), 0.0)
+    for part in rows.held.split(8):
+        tok, w = rows.take(part)
+        x, y, keep = tok[:, :-1], tok[:, 1:], w[:, 1:] >= 1.0
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            h, _ = model.trunk(x)
+            logits = model.logits(h)[keep].float()
+            m = model.logits(model.mtp_chain(x, h, 1)[0])[keep]
+        labels = y[keep]
+        sums["n"] += len(labels)
+        sums["loss"] += F.cross_entropy(logits, labels, reduction="sum").item()
+        sums["hit"] += (logits.argmax(-1) == labels).sum().item()
+        sums["mtp"] += (logits.argmax(-1) == m.argmax(-1)).sum().item()
+    n = sums.pop("n")
+    return {k: round(v / n, 4) for k, v in sums.items()}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    here = Path(__file__).parent
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tokenizer", type=Path, default=here / "tokenizer.json")
+    parser.add_argument("--seconds", type=float, required=True, help="training time of this call")
+    parser.add_argument("--total", type=float, required=True, help="training time of all calls")
+    parser.add_argument("--length", type=int, default=4096)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument(
+        "--chat-share", type=float, nargs=2, default=(0.62, 0.78), help="first, last"
+    )
+    parser.add_argument("--loop-rows", type=int, default=2)
+    parser.add_argument("--mtp-weight", type=float, default=0.3)
+    parser.add_argument("--muon-lr", type=float, default=0.02)
+    parser.add_argument("--adam-lr", type=float, default=0.004)
+    parser.add_argument("--decay-from", type=float, default=0.4)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--init", type=Path, help="weights to start from, where RUN has none")
+    parser.add_argument("--text-workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--text-limit", type=int, default=12_000_000, help="characters a package")
+    parser.add_argument("--rollouts", type=int, default=1536)
+    parser.add_argument("--layers", type=int, help="another depth (for a try on a CPU)")
+    parser.add_argument("--no-compile", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
+    args.run.mkdir(parents=True, exist_ok=True)
+    began = time.time()
+
+    def log(*parts: object) -> None:
+        print(f"[{time.time() - began:6.1f}]", *parts, flush=True)
+
+    weights_at = args.run / "fp32"
+    resumed = (weights_at / "config.json").is_file()
+    clock = load_clock(weights_at) if resumed else 0.0
+    stream = ChatStream(
+        args.tokenizer, args.data / "lexicon.json.xz", args.workers, args.length + 1, 1 + int(clock)
+    )
+    preparing = None
+    if not (args.run / "text.done").is_file():
+        job = (
+            args.data,
+            args.run,
+            args.tokenizer,
+            args.length + 1,
+            args.text_workers,
+            args.text_limit,
+        )
+        preparing = get_context("fork").Process(target=prepare_text, args=job)
+        preparing.start()
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(int(clock))
+    torch.set_float32_matmul_precision("high")
+    config = (
+        NanoConfig()
+        if args.layers is None
+        else NanoConfig(target=TargetConfig(n_layer=args.layers))
+    )
+    source = weights_at if resumed else args.init
+    model = Target(config.target) if source is None else load_models(source)[1]
+    model.to(device)
+    log(
+        "delta rule:",
+        install_delta_rule(model, device),
+        f"parameters: {sum(p.numel() for p in model.parameters()):,}",
+    )
+    decoder = Decoder(model, args.rollouts, OWN_END, device, not args.no_compile)
+    loss_fn = weighted_ce
+    if not args.no_compile:
+        compile_regions(model)
+        loss_fn = torch.compile(weighted_ce, dynamic=False)
+    opt = Optimizers([model], args.muon_lr, args.adam_lr)
+    if resumed and (args.run / "momenta.pt").is_file():
+        opt.load(args.run / "momenta.pt")
+    autocast = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+    half = args.batch // 2
+
+    def one_step(multiplier: float, parts: list[tuple[Tensor, Tensor]]) -> Tensor:
+        tok, w = (torch.cat(p) for p in zip(*parts, strict=True))
+        ordinary = len(tok) - args.loop_rows
+        order = torch.cat([torch.randperm(ordinary), torch.arange(ordinary, len(tok))]).to(device)
+        tok, w = tok[order], w[order]
+        x, y, w = tok[:, :-1], tok[:, 1:], w[:, 1:].contiguous()
+        with autocast:
+            h, _ = model.trunk(x)
+            loss = loss_fn(h.flatten(0, 1), model.embed.weight, y.flatten(), w.flatten())
+            total = loss
+            if args.mtp_weight:
+                m = model.mtp_chain(x[:half], h[:half], 1)[0].flatten(0, 1)
+                labels, weights = y[:half].flatten(), w[:half].flatten()
+                total = loss + args.mtp_weight * loss_fn(m, model.embed.weight, labels, weights)
+        total.backward()
+        opt.step(multiplier)
+        return loss.detach()
+
+    chats = [stream.draw(args.batch, device) for _ in range(2)]
+    held = stream.draw(args.batch, device)
+    log("first chats are here")
+    for _ in range(2):
+        one_step(0.02 if source is None else 0.0, chats[:1])
+    log("compiled")
+    if preparing is not None:
+        preparing.join()
+        if preparing.exitcode:
+            raise RuntimeError("the text rows could not be made; see the error above")
+    text = Rows.load(args.run, "text", device, 32, 2 + int(clock))
+    log(f"text: {text.tokens.numel() / 1e6:.1f} M tokens")
+    loops = LoopRows(decoder, text, args.length + 1, 5 + int(clock))
+    if not resumed and (args.data / "sources.json").is_file():
+        (args.out / "sources.json").write_text((args.run / "sources.json").read_text())
+
+    def save(seconds: float) -> None:
+        state = state_of(model, None)
+        save_checkpoint(weights_at, config, state, torch.float32, seconds)
+        opt.save(args.run / "momenta.pt")
+        save_checkpoint(args.out, config, state, torch.bfloat16, seconds)
+
+    def finish() -> None:
+        """Tell a drafter training beside this one that the trunk is final."""
+        save(clock + time.time() - start)
+        save_packed(args.run / "final.part", config, state_of(model, None))
+        (args.run / "final.part").rename(args.run / "final.safetensors")
+
+    start = last = saved = time.time()
+    waited, step, tokens_seen, ema, marks = (
+        0.0,
+        0,
+        0,
+        0.0,
+        [m for m in LOOP_MARKS if m * args.total > clock],
+    )
+    if clock > LOOP_MARKS[0] * args.total:
+        marks.insert(0, 0.0)
+    while (elapsed := time.time() - start) < args.seconds:
+        progress = (clock + elapsed) / args.total
+        if marks and progress >= marks[0]:
+            marks.pop(0)
+            loops.refresh()
+            log(f"own rollouts: {100 * loops.share:.1f}% of the own tokens close a repetition")
+        first, final = args.chat_share
+        n_chat = round(args.batch * (first + (final - first) * min(1.0, progress)))
+        asked = time.time()
+        drawn = stream.draw(n_chat, device)
+        waited += time.time() - asked
+        parts = [drawn, text.draw(args.batch - n_chat - args.loop_rows), loops.draw(args.loop_rows)]
+        loss = one_step(schedule(progress, args.decay_from), parts)
+        step += 1
+        tokens_seen += args.batch * args.length
+        if step % 8 == 0:
+            value = loss.item()  # also keeps the queue short, so that the clock is honest
+            ema = value if step == 8 else 0.9 * ema + 0.1 * value
+        if time.time() - last > 20:
+            last = time.time()
+            rate = tokens_seen / (last - start) / 1e3
+            log(
+                f"step {step} progress {progress:.3f} loss {ema:.3f} {rate:.0f} k tok/s,",
+                f"waited {waited:.1f} s, text epochs {text.epochs:.2f}",
+            )
+        if time.time() - saved > SAVE_EVERY:
+            saved = time.time()
+            save(clock + elapsed)
+    log(
+        f"trained {step} steps, {tokens_seen / 1e6:.1f} M tokens,",
+        f"{stream.drawn} chat rows, waited {waited:.1f} s",
+    )
+    finish()
+    log("saved")
+    stream.close()
+    chat = Rows(held[0].to(torch.int16), (held[1] * 100).round().to(torch.int8), len(held[0]), 1)
+    with torch.compiler.set_stance("force_eager"):
+        log("chat", evaluate(model, chat, device), "text", evaluate(model, text, device))
+
+
+if __name__ == "__main__":
+    main()
