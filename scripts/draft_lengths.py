@@ -70,12 +70,12 @@ def main() -> None:
                         "drafters": stats["drafters"],
                     }
                 )
-        print(f"run {turn + 1} of {arguments.runs} done", flush=True)
-    record["after"] = opened["adaptive"].draft_length.statistics()
-    record["tokens_per_second"] = table = summary(record["runs"])
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(compact(record) + "\n")
-    show(table)
+        record["after"] = opened["adaptive"].draft_length.statistics()
+        record["tokens_per_second"] = table = summary(record["runs"])
+        arguments.out.parent.mkdir(parents=True, exist_ok=True)
+        arguments.out.write_text(compact(record) + "\n")
+        print(f"run {turn + 1} of {arguments.runs} is done and saved", flush=True)
+        show(table)
     for pipeline in opened.values():
         pipeline.close()
 
