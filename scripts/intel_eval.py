@@ -28,12 +28,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from bench import machine
-from bench.client import Client, ServerError
-from bench.engines import MeasuredError, OutriderEngine
+from bench.client import Client, RefusalError, ServerError
+from bench.engines import MeasuredError, OutriderEngine, RefusedError
 from bench.machine import ROOT
 from bench.statistics import divergence
 from evals import suites
-from evals.problem import Answer, Problem
+from evals.problem import Answer, Problem, Verdict
 
 NEAR_TIE = 0.25
 
@@ -83,8 +83,12 @@ def evaluate(problems: Sequence[Problem], options: argparse.Namespace) -> dict[s
         answerers = {text: _answerer(text, options, stack) for text in names}
         for problem in problems:
             for label, answerer in answerers.items():
-                answer = answerer(problem)
-                verdict = problem.judge(answer)
+                try:
+                    answer = answerer(problem)
+                    verdict = problem.judge(answer)
+                except (RefusedError, RefusalError) as error:  # too long for the context, say
+                    answer = Answer("", finish="refused")
+                    verdict = Verdict(False, f"refused: {error}")
                 results.setdefault(label, {})[problem.name] = {
                     "suite": problem.suite,
                     "right": verdict.right,
@@ -139,14 +143,14 @@ def quality_gate(
     results: Mapping[str, Mapping[str, Any]], options: argparse.Namespace, stack: ExitStack
 ) -> dict[str, Any]:
     """Compare each engine that tells its tokens with the first; see the module's docstring."""
-    labels = [label for label in results if next(iter(results[label].values()))["tokens"]]
+    labels = [label for label in results if any(r["tokens"] for r in results[label].values())]
     probe: OutriderEngine | None = None
     differences: list[dict[str, Any]] = []
     passed = True
     for label in labels[1:]:
         for name, base in results[labels[0]].items():
             other = results[label][name]
-            index = divergence(other["tokens"], base["tokens"])
+            index = divergence(other["tokens"] or (), base["tokens"] or ())
             if index is None and other["right"] == base["right"]:
                 continue
             gap = None

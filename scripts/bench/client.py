@@ -13,7 +13,11 @@ import attrs
 
 
 class ServerError(RuntimeError):
-    """A server that cannot be reached, or that refuses."""
+    """A server that cannot be reached or started, or that refuses."""
+
+
+class RefusalError(ServerError):
+    """A server that answered, but with an error."""
 
 
 @attrs.frozen
@@ -59,7 +63,7 @@ class Client:
             return urllib.request.urlopen(request, timeout=timeout or self.timeout)
         except urllib.error.HTTPError as error:
             said = error.read().decode(errors="replace")[:500]
-            raise ServerError(f"{self.url}{path} answered {error.code}: {said}") from None
+            raise RefusalError(f"{self.url}{path} answered {error.code}: {said}") from None
         except (urllib.error.URLError, OSError) as error:
             raise ServerError(f"{self.url}{path} cannot be reached: {error}") from None
 

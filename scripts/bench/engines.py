@@ -67,6 +67,10 @@ class MeasuredError(RuntimeError):
     """An engine that cannot be started, or that died or refused."""
 
 
+class RefusedError(MeasuredError):
+    """A request that an engine refused; it goes on serving others."""
+
+
 class Measured(Protocol):
     """An engine that lives as long as a `with` block."""
 
@@ -175,7 +179,7 @@ class OutriderEngine:
             raise MeasuredError(f"{self.label}: the worker ended with status {status}\n{said}")
         body = json.loads(line)
         if "error" in body:
-            raise MeasuredError(f"{self.label}: {body['error']}")
+            raise RefusedError(f"{self.label}: {body['error']}")
         return body
 
     def prompts(self, families: Sequence[str], per_family: int | None) -> list[Prompt]:

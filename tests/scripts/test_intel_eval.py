@@ -220,6 +220,19 @@ def test_a_pipeline_that_answers_something_else_fails_the_gate(root: Path, tmp_p
     assert "Quality gate: FAILED." in done.stdout
 
 
+def test_a_problem_that_does_not_fit_is_a_miss_and_not_the_end(root: Path, tmp_path: Path):
+    out = tmp_path / "eval.json"
+    done = evaluate(
+        root, "--suites", "needle", "--limit", "2", "--engines", "plain,mtp", "--out", str(out)
+    )
+    assert done.returncode == 0, done.stderr
+    report = json.loads(out.read_text())
+    assert report["scores"]["mtp"]["needle"] == [0, 2]
+    reason = report["results"]["plain"]["needle/0.05"]["reason"]
+    assert reason.startswith("refused: ")
+    assert "context of 4096" in reason
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
