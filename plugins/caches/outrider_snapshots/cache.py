@@ -97,7 +97,8 @@ class SnapshotCache(PrefixCache):
         self._saved: Counter[str] = Counter()
         self._misses: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
-        self._restore_ns = self._save_ns = self._restores = self._saves = 0
+        self._restore_ns: Counter[str] = Counter()
+        self._save_ns = self._saves = 0
         self._requests = 0
         self._warned = False
 
@@ -169,8 +170,7 @@ class SnapshotCache(PrefixCache):
             states.restore(slot, snapshot)
         except OutriderError as error:
             raise UnusableError(Miss.REFUSED, str(error)) from None
-        self._restore_ns += perf_counter_ns() - start
-        self._restores += 1
+        self._restore_ns[candidate.source] += perf_counter_ns() - start
         self._stored[slot.id] = candidate.place
         return slot
 
@@ -320,7 +320,10 @@ class SnapshotCache(PrefixCache):
             "hits": dict(self._hits),
             "misses": dict(self._misses),
             "tokens_saved": dict(self._saved),
-            "restore_ms": round(self._restore_ns / 1e6 / max(1, self._restores), 3),
+            "restore_ms": {
+                tier: round(ns / 1e6 / max(1, self._hits[tier]), 3)
+                for tier, ns in self._restore_ns.items()
+            },
             "save_ms": round(self._save_ns / 1e6 / max(1, self._saves), 3),
             "ends_of_turns": {"came_back": self._experience.kept, "lost": self._experience.lost},
         }

@@ -11,6 +11,7 @@ import logging
 import threading
 import time
 from collections import Counter, OrderedDict, deque
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -53,6 +54,8 @@ class Store:
         self.limit = limit
         self.directory: Directory | None = None
         self.writable = False
+        self.disk_bytes = 0
+        """Bytes in the directory when this process last looked."""
         self.counts: Counter[str] = Counter()
         self._short = short_fingerprint(fingerprint)
         self._pending: OrderedDict[Key, tuple[Snapshot, str]] = OrderedDict()
@@ -166,6 +169,7 @@ class Store:
         }
         if self.directory is not None:
             numbers["disk_snapshots"] = len(self._disk_keys())
+            numbers["disk_bytes"] = self.disk_bytes
             numbers["disk_writable"] = self.writable
         return numbers
 
@@ -243,6 +247,7 @@ class Store:
         return not (self._busy or self._pending or self._writes or self._touches)
 
     def _work(self) -> None:
+        self._measure()
         while True:
             with self._changed:
                 self._busy = False
@@ -306,6 +311,12 @@ class Store:
             self.counts["disk_evicted"] += len(dropped or ())
             for key in (write.key,) if dropped is None else dropped:
                 self._give_up(key)
+            self._measure()
+
+    def _measure(self) -> None:
+        if self.directory is not None:
+            with suppress(OSError):
+                self.disk_bytes = self.directory.size()
 
     def _give_up(self, key: Key) -> None:
         self._given_up[key] = None

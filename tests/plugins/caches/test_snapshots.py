@@ -183,6 +183,11 @@ class TestWhatIsReused:
         with opened(disk=tmp_path) as pipeline:
             again = run(pipeline, history)
             assert hits(pipeline) == {"disk": 1}
+            pipeline.cache.store.flush()
+            statistics = pipeline.summary()["components"]["cache:snapshots"]
+            assert statistics["tokens_saved"] == {"disk": len(history)}
+            assert statistics["restore_ms"]["disk"] > 0
+            assert statistics["store"]["disk_bytes"] == Directory(tmp_path).size()
             assert again.cached == len(history)
             more = run(pipeline, [*first.tokens, *talk(pipeline, 9)])
             assert more.cached == len(first.tokens) - 1
