@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from soak import files, histories, sharing
+from soak import files, histories, shapes, sharing
 
 
 def main() -> int:
@@ -32,6 +32,8 @@ def main() -> int:
     commands.add_parser("corrupt")
     command = commands.add_parser("hammer")
     command.add_argument("--seconds", type=float, default=60.0)
+    command = commands.add_parser("shapes")
+    command.add_argument("--count", type=int, default=60)
     command = commands.add_parser("sharing")
     command.add_argument("--turns", type=int, default=12)
     command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
@@ -52,6 +54,8 @@ def main() -> int:
             result = files.corrupt()
         case "hammer":
             result = files.hammer(options.seconds)
+        case "shapes":
+            result = shapes.run(options.count)
         case "sharing":
             result = sharing.run(options.turns, options.set)
         case "write":
