@@ -2,7 +2,8 @@
 
 For each prompt the greedy text comes from llama-server without speculation. PyTorch then walks
 over that text as the server would: draft, count the accepted tokens, advance. Equal counts mean
-that the MTP chain and the DFlash2 block and selector of the GGUF files compute what the trained model computes.
+that the MTP chain and the DFlash2 block and selector of the GGUF files compute what the trained
+model computes.
 
     python verify_drafters.py --checkpoint CKPT --target T-f32.gguf --drafter D-f32.gguf \\
         --server llama-server

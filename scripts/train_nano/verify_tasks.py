@@ -17,7 +17,7 @@ from nano.synth.gen import Gen
 from nano.tasks import FAMILIES, Family, expected_answer
 from nano.template import load_template, prompt
 
-SLOTS = 4
+SLOTS = 12
 BUDGET = 768  # tokens an answer may take
 SEED = 20_262_911
 
@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seen", action="store_true", help="wordings and words of the training")
     parser.add_argument("--only", help="families whose name starts with this")
+    parser.add_argument("--first", type=int, help="this many families from the top")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--failures", type=Path, help="write what went wrong to this file")
     args = parser.parse_args()
@@ -68,7 +69,7 @@ def main() -> None:
                 )
             return right, reply["stop_type"] == "eos", reply["tokens_predicted"]
 
-        for family in FAMILIES:
+        for family in FAMILIES[: args.first]:
             if args.only and not family.name.startswith(args.only):
                 continue
             done = list(pool.map(lambda s, f=family: run(f, s), range(SEED, SEED + args.count)))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import argparse
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from nano.server import LlamaServer
 from verify_server import mode_args
+
+SLOTS = 8
 
 
 def main() -> None:
@@ -21,6 +24,7 @@ def main() -> None:
     parser.add_argument("--drafter", type=Path, required=True)
     parser.add_argument("--code", type=Path, required=True)
     parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--modes", default="mtp 1,mtp 3,dflash 3,dflash 7")
     parser.add_argument("--n-predict", type=int, default=48)
     args = parser.parse_args()
     rng = random.Random(9)
@@ -30,29 +34,25 @@ def main() -> None:
         source = rng.choice(files).read_text()
         at = rng.randrange(len(source))
         prompts.append(source[max(0, at - 1200) : at])
-    for mode in ("mtp 1", "mtp 3", "dflash 3", "dflash 7"):
-        with LlamaServer(
-            args.server,
-            ["-m", str(args.target), "-c", "2048", "-t", "1", *mode_args(mode, args.drafter)],
-        ) as server:
+    for mode in args.modes.split(","):
+        options = ["-m", str(args.target), "-c", str(2048 * SLOTS), "-t", "1", "-np", str(SLOTS)]
+        options += mode_args(mode, args.drafter)
+        with LlamaServer(args.server, options) as server, ThreadPoolExecutor(SLOTS) as pool:
             for temperature in (0.0, 0.8):
-                accepted = drafted = steps = 0
-                for i, prompt in enumerate(prompts):
-                    t = server.post(
-                        "/completion",
-                        {
-                            "prompt": prompt,
-                            "n_predict": args.n_predict,
-                            "temperature": temperature,
-                            "seed": i,
-                            "cache_prompt": False,
-                        },
-                    )["timings"]
-                    accepted += t.get("draft_n_accepted", 0)
-                    drafted += t.get("draft_n", 0)
-                    steps += t["predicted_n"] - t.get("draft_n_accepted", 0)
+
+                def run(seed: int, heat: float = temperature) -> tuple[int, int, int]:
+                    """Accepted drafts, drafted tokens and verification steps of one prompt."""
+                    body = {"prompt": prompts[seed], "n_predict": args.n_predict, "seed": seed}
+                    body |= {"temperature": heat, "cache_prompt": False}
+                    t = server.post("/completion", body)["timings"]
+                    kept = t.get("draft_n_accepted", 0)
+                    return kept, t.get("draft_n", 0), t["predicted_n"] - kept
+
+                sums = [sum(x) for x in zip(*pool.map(run, range(len(prompts))), strict=True)]
+                accepted, drafted, steps = sums
                 print(
-                    f"{mode:9} temperature {temperature}: {accepted / steps:.2f} accepted per step,",
+                    f"{mode:9} temperature {temperature}:",
+                    f"{accepted / steps:.2f} accepted per step,",
                     f"{100 * accepted / drafted:.0f}% of the drafts",
                     flush=True,
                 )
