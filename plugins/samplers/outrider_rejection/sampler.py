@@ -86,9 +86,7 @@ class RejectionSampler(Sampler):
     def __init__(self, config: RejectionConfig, assembly: Assembly) -> None:
         super().__init__(config, assembly)
         self.config: RejectionConfig = config
-        self.greedy = (
-            rows_needed(config, constrained=False, accelerator=False) is Rows.ARGMAX
-        )
+        self.greedy = rows_needed(config, constrained=False, accelerator=False) is Rows.ARGMAX
         self._rows: Counter[str] = Counter()
         self._redrawn = 0
         self._last_seed: int | None = None
