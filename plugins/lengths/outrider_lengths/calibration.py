@@ -38,7 +38,7 @@ TEXTS = (
 
 _CONTEXT = 256
 """Tokens after which a measured sequence starts anew."""
-_REPEATS = 2
+_REPEATS = 5
 """Measured steps after each change of the number of rows."""
 
 
