@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Time a draw from one row of logits: Outrider's kernel, llama.cpp's sampler chain, NumPy.
 
 The three take turns on the same rows and medians are printed. For llama.cpp only the chain itself

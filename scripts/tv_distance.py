@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """How far sampled text is from the model's distribution, with and without speculation.
 
 For every pipeline and every seed the embedded model continues a prompt; the two tokens after the
