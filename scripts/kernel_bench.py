@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Time a draw from one row of logits: Outrider's kernel, llama.cpp's sampler chain, NumPy.
 
-The three take turns on the same rows and medians are printed. For llama.cpp only the chain itself
-is timed, not the filling of its candidate array that precedes every use; for the kernel the
-whole call from Python is timed. The run fails if kernel and chain disagree about a distribution.
+The three take turns, in alternating order, on the same rows; medians are printed. For llama.cpp
+only the chain itself is timed, not the filling of its candidate array that precedes every use; for
+the kernel the whole call from Python is timed. The run fails if kernel and chain disagree about a
+distribution.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import statistics
 import sys
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -72,14 +74,15 @@ def main() -> int:
             return 1
     for repeat in range(args.repeats):
         for i, row in enumerate(rows):
-            position = repeat * len(rows) + i
-            times["kernel_us"].append(
-                timed(lambda: sampler.sample(row, options, seed=1, position=position))  # noqa: B023
-            )
-            chain.fill(row)
-            times["llama_cpp_us"].append(timed(chain.apply))
-            u = float(rng.random())
-            times["numpy_us"].append(timed(lambda: numpy_sample(row, u, **chosen)))  # noqa: B023
+            position, u = repeat * len(rows) + i, float(rng.random())
+            calls: dict[str, Callable[[], Any]] = {
+                "kernel_us": partial(sampler.sample, row, options, seed=1, position=position),
+                "llama_cpp_us": chain.apply,
+                "numpy_us": partial(numpy_sample, row, u, **chosen),
+            }
+            chain.fill(row)  # reads the row too: everyone's input has just been touched
+            for name in list(calls) if repeat % 2 else list(calls)[::-1]:
+                times[name].append(timed(calls[name]))
     medians = {name: round(statistics.median(values), 1) for name, values in times.items()}
     if args.json:
         print(json.dumps(medians))
