@@ -13,8 +13,6 @@ import gguf
 import numpy as np
 from gguf import GGMLQuantizationType as Q
 from gguf import GGUFWriter
-from torch import Tensor
-
 from nano.checkpoint import load_models
 from nano.config import NanoConfig
 from nano.drafter import Drafter
@@ -22,6 +20,7 @@ from nano.layers import FeedForward, GatedAttention, GatedDeltaNet
 from nano.target import Target
 from nano.template import TEMPLATE
 from nano.tokenizer import CONTROL_TOKENS, MASK_TOKEN, USER_TOKENS
+from torch import Tensor
 
 HERE = Path(__file__).parent
 NAME = "outrider-nano"

@@ -12,7 +12,6 @@ import lzma
 from pathlib import Path
 
 from attrs import asdict
-
 from nano import corpus, lexicon
 
 

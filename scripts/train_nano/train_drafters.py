@@ -15,9 +15,6 @@ import time
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer
-from torch import Tensor
-
 from nano.checkpoint import DRAFTERS, load_models, save_packed, state_of
 from nano.decode import Decoder
 from nano.draft_loss import MTP_STEPS, dflash_loss, mtp_loss, soft_ce
@@ -29,6 +26,8 @@ from nano.rows import Rows
 from nano.stream import ChatStream
 from nano.target import Target
 from nano.tokenizer import MASK_TOKEN
+from tokenizers import Tokenizer
+from torch import Tensor
 
 SAVE_EVERY = 60.0
 HELD = 64

@@ -20,9 +20,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from tokenizers import Tokenizer
-from torch import Tensor
-
 from nano import corpus
 from nano.checkpoint import load_clock, load_models, save_checkpoint, save_packed, state_of
 from nano.config import NanoConfig, TargetConfig
@@ -34,6 +31,8 @@ from nano.pack import text_rows
 from nano.rows import Rows
 from nano.stream import ChatStream
 from nano.target import Target
+from tokenizers import Tokenizer
+from torch import Tensor
 
 SAVE_EVERY = 120.0
 LOOP_MARKS = (0.5, 0.65, 0.8)

@@ -15,9 +15,6 @@ import argparse
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer
-from torch import Tensor
-
 from nano.checkpoint import load_models
 from nano.draft_loss import block_inputs
 from nano.drafter import Drafter
@@ -25,6 +22,8 @@ from nano.prompts import CHATS, COMPLETIONS
 from nano.server import LlamaServer
 from nano.target import Target
 from nano.tokenizer import MASK_TOKEN
+from tokenizers import Tokenizer
+from torch import Tensor
 from verify_server import chat_body, complete, mode_args
 
 

@@ -10,14 +10,13 @@ import random
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer
-
 from nano import lexicon
 from nano.checkpoint import load_models
 from nano.server import LlamaServer
 from nano.synth.gen import Gen
 from nano.synth.mix import sample_chat
 from nano.template import load_template, render
+from tokenizers import Tokenizer
 
 
 def prompts(tok: Tokenizer, data: Path, count: int) -> list[list[int]]:

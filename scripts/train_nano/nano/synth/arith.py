@@ -1,5 +1,4 @@
 """Single operations, unit conversion, comparison and sorting of numbers."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """More ways to ask for the tools of the toolbox (patterns for `Gen.spell`)."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

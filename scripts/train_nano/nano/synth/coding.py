@@ -1,5 +1,4 @@
 """Writing and explaining code."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Extraction, reformatting and retrieval over structured text."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

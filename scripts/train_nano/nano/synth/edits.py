@@ -1,5 +1,4 @@
 """Edits of Python code, each with exactly one right result."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

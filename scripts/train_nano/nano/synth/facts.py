@@ -1,5 +1,4 @@
 """The few things the model is told about the world, and small talk."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ Words are split once, by a checksum of the word: one in eight is never used in t
 generator made with `unseen=True` uses only those. Wordings are split by hand: every request is
 written as `say(seen, unseen)`, and training never draws from the second tuple.
 """
-# ruff: noqa: E501
 
 from __future__ import annotations
 

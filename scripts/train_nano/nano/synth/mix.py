@@ -1,5 +1,4 @@
 """Draw a whole chat: families, number of turns, effort, system prompt, history."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

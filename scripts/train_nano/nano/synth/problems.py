@@ -3,7 +3,6 @@
 A kind is (make numbers, chain of operations, seen wordings, unseen wordings, final sentence). The
 chain refers to the numbers by letter and to the result of step i by its number.
 """
-# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Small generated functions and classes, with names that vary."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Word problems put together from events, in many wordings: more ways to say a thing than lists hold."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Small talk, facts, reading, lists, text manipulation and short prose."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

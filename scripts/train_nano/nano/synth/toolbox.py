@@ -1,5 +1,4 @@
 """Tools: what they are called, what they take, how people ask for them, what they give back."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Conversations with tools: one call, several calls, a chain, results, or no call at all."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

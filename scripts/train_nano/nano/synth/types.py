@@ -1,5 +1,4 @@
 """What a generated chat is made of."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -1,0 +1,89 @@
+"""The chat generator of scripts/train_nano: right sums, and wordings that stay held back."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts" / "train_nano"))
+
+from nano.synth import arith, columns, stories, text, tools
+from nano.synth.gen import Function, Gen, Lexicon, held_out
+
+WORDS = ("apple", "river", "stone", "candle", "window", "garden", "silver", "bridge", "market",
+         "basket", "ladder", "ticket")  # fmt: skip
+LEXICON = Lexicon(
+    first=("Ada", "Ben", "Cleo"), last=("Stone", "Reed"), cities=("Oslo", "Lima"), nouns=WORDS,
+    adjectives=("old", "new"), verbs=("move", "mix"), words=WORDS,
+    functions=(Function("f", "def f(x):\n    y = x\n    return y\n", "Copy."),),
+)  # fmt: skip
+SUM = re.compile(r"(\d+)([+×])(\d+)(?:\+(\d+))?=(\d+)")
+
+
+@given(st.integers(0, 9999), st.integers(0, 9999))
+def test_every_column_of_a_sum_is_right_and_so_is_its_end(a: int, b: int) -> None:
+    brief, steps = columns.add(a, b)
+    assert brief.endswith(str(a + b))
+    assert steps[-1].endswith(f"= {a + b}")
+    for x, _, y, carry, total in SUM.findall(brief):
+        assert int(x) + int(y) + int(carry or 0) == int(total)
+
+
+@given(st.integers(2, 99), st.integers(2, 40))
+def test_products_end_with_the_product(a: int, b: int) -> None:
+    brief, steps = columns.mul(a, b)
+    assert re.findall(r"\d+", brief)[-1] == str(a * b)
+    assert steps[-1].endswith(str(a * b))
+
+
+@given(st.integers(1, 99), st.integers(2, 12))
+def test_long_division_ends_with_the_quotient(q: int, b: int) -> None:
+    brief, steps = columns.div(q * b, b)
+    assert re.findall(r"\d+", brief)[-1] == str(q)
+    assert steps[-1].endswith(f"= {q}")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_held_back_wording_is_never_drawn_for_training(seed: int) -> None:
+    gen = Gen(seed, LEXICON)
+    patterns = ("[Order|Sort] {}", "[Sort|Order] {}")
+    assert {gen.say(patterns, ("Order {}",)) for _ in range(200)} == {"Sort {}"}
+
+
+def test_an_evaluation_draws_only_held_back_wordings() -> None:
+    gen = Gen(1, LEXICON, unseen=True)
+    assert {gen.say(("Sort {}",), ("Order {}",)) for _ in range(20)} == {"Order {}"}
+
+
+def test_the_sides_of_the_split_share_no_word() -> None:
+    seen, unseen = LEXICON.side(unseen=False), LEXICON.side(unseen=True)
+    assert set(seen.nouns) | set(unseen.nouns) == set(WORDS)
+    assert not any(map(held_out, seen.nouns))
+    assert all(map(held_out, unseen.nouns))
+
+
+@pytest.mark.parametrize("make", [arith.direct, stories.story_problem, text.list_task])
+def test_a_family_never_fails_and_repeats_itself_for_a_seed(make: object) -> None:
+    assert callable(make)
+    turns = [[make(Gen(seed, LEXICON)) for seed in range(400)] for _ in range(2)]
+    assert turns[0] == turns[1]
+    assert all(t.answer and t.thought.at("low") for t in turns[0])
+
+
+def test_a_story_answers_with_what_its_own_columns_give() -> None:
+    for seed in range(400):
+        turn = stories.story_problem(Gen(seed, LEXICON))
+        worked = re.findall(r"\d+", turn.thought.at("medium"))[-1]
+        assert re.findall(r"\d+", turn.answer)[-1] == worked
+
+
+def test_a_request_holds_every_argument_of_its_call() -> None:
+    for seed in range(400):
+        spec, args, ask = tools.request(Gen(seed, LEXICON))
+        assert list(args) == [a.name for a in spec.args]
+        assert all(tools.shown(v) in ask for v in args.values())
