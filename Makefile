@@ -13,7 +13,7 @@ run: $(VENV)/.ready
 	$(BIN)/outrider generate "Write a Python function that returns the sum of two numbers."
 
 test: $(VENV)/.ready
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .
