@@ -3,7 +3,7 @@
 llama.cpp copies one convolution state a layer into *every* plane of the ring in every decode call,
 also into planes that a batch has no rows for (`llm_build_delta_net_base::build_conv_state` loops
 over `n_rs_seq + 1`). Planes beyond the rows of a batch are worthless, since a rollback never
-reaches them, but a ring of 8 made plain decoding of the embedded model a third slower.
+reaches them, but they cost plain decoding of the embedded model up to a seventh of its speed.
 
 The graph takes that number from the context's parameters, the memory has its own copy. There is
 no function that sets it, so it is set in place: the six numbers that the public getters report
