@@ -217,8 +217,10 @@ class Decoder:
         statistics.draft_ns += t1 - t0 + t5 - t4
         statistics.verify_ns += t2 - t1
         statistics.sample_ns += t3 - t2
-        statistics.engine_ns += self.engine.busy_ns() - engine0
-        statistics.step_ns += now() - t0
+        inside, whole = self.engine.busy_ns() - engine0, now() - t0
+        statistics.engine_ns += inside
+        statistics.step_ns += whole
+        statistics.overheads.append(whole - inside)
         return steps
 
     def _limits(self, sequences: ListOf[Sequence]) -> list[int]:

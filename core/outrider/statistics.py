@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from statistics import median
 from typing import Any
 
 import attrs
@@ -39,6 +40,8 @@ class Statistics:
     verify_ns: int = 0
     sample_ns: int = 0
     step_ns: int = 0
+    overheads: deque[int] = attrs.field(factory=lambda: deque[int](maxlen=4096))
+    """The loop's own time in each of the last steps, ns: not inside the engine's library."""
     engine_ns: int = 0
     """Time inside the engine's library during steps, the target's and the drafters' contexts."""
     prompt_tokens: int = 0
@@ -94,7 +97,12 @@ class Statistics:
                 "verify_ms": round(self.verify_ns / 1e6, 3),
                 "sample_ms": round(self.sample_ns / 1e6, 3),
                 "step_ms": round(self.step_ns / 1e6, 3),
-                "overhead_us_per_step": _ratio((self.step_ns - self.engine_ns) / 1e3, self.batches),
+                "overhead_us_per_step": (
+                    round(median(self.overheads) / 1e3, 3) if self.overheads else 0.0
+                ),
+                "mean_overhead_us_per_step": _ratio(
+                    (self.step_ns - self.engine_ns) / 1e3, self.batches
+                ),
             },
             "prompt_tokens": self.prompt_tokens,
             "cached_tokens": self.cached_tokens,

@@ -54,8 +54,13 @@ operations = st.lists(
 
 
 @given(operations, st.integers(1, 5))
-def test_what_the_rule_allows_is_exact_and_what_it_forbids_is_not(operations, depth):
-    """On the scripted memory, which answers as llama.cpp does."""
+def test_what_the_rule_allows_is_exact(operations, depth):
+    """On the scripted memory, which answers as llama.cpp does.
+
+    The reverse does not hold for every history: after undoing one row and decoding one, the
+    stale plane happens to be the right state. That the forbidden ones go wrong is held by the
+    recorded cases (`tests/plugins/rollbacks`).
+    """
     slot, memory = Slot(0), HybridMemory(ToyModel(ToyVocabulary()), depth)
     memory.decode([7, 8, 9])
     slot.decoded(3)
@@ -72,10 +77,6 @@ def test_what_the_rule_allows_is_exact_and_what_it_forbids_is_not(operations, de
             assert memory.truncate(slot.length - n)
             slot.cut(n)
             assert memory.exact()
-        elif n < slot.length:
-            other = HybridMemory(memory.model, depth)
-            memory.copy_to(other)
-            assert not (other.truncate(slot.length - n) and other.exact())
         assert (memory.length, memory.exact()) == (slot.length, True)
 
 

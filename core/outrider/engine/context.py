@@ -139,10 +139,14 @@ class LlamaContext:
 
     def argmax(self, row: int) -> int:
         """The most likely token after an output row, from the device when a sampler is there."""
-        if not self._samplers:
-            return native.argmax(self.logits(row))
-        start = self._clock()
         c, ctx = self._c, self._ctx
+        start = self._clock()
+        if not self._samplers:
+            pointer = c.llama_get_logits_ith(ctx, row)
+            self.engine_ns += self._clock() - start
+            if not pointer:
+                return native.argmax(self.logits(row))  # names what is wrong
+            return native.argmax_at(int(ffi.cast("intptr_t", pointer)), self.n_vocab)
         if self._ranks and c.llama_get_sampled_candidates_count_ith(ctx, row) == 1:
             token = c.llama_get_sampled_candidates_ith(ctx, row)[0]
             logit = c.llama_get_sampled_logits_ith(ctx, row)[0]

@@ -78,6 +78,11 @@ def argmax(row: NDArray[np.float32]) -> int:
     return _checked(_lib.argmax(_ffi.from_buffer("float[]", row), row.shape[0]))
 
 
+def argmax_at(address: int, n: int) -> int:
+    """`argmax` of `n` float32 values at a memory address, for callers that hold only a pointer."""
+    return _checked(_lib.argmax(_ffi.cast("float *", address), n))
+
+
 def top2(row: NDArray[np.float32]) -> Top2:
     """The two most likely tokens of a row and the gap between their logits.
 
