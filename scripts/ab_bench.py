@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
         print("ab_bench: nothing to measure: no pipeline, peer or URL", file=sys.stderr)
         return 2
     settings = {
-        "pipelines": options.pipelines,
+        "pipelines": ",".join(Path(name).name for name in options.pipelines.split(",")),
         "peers": options.peers,
         "urls": options.url,
         "model": Path(options.model).name,

@@ -170,11 +170,12 @@ class Costs:
             request = Request(prompt=self.prompt, max_tokens=tokens, ignore_eog=True)
             sequence = self.pipeline.start(request)
             samples: list[float] = []
-            while not sequence.done:
+            while not sequence.done and len(samples) < self.repeats + 3:
                 before = self.pipeline.statistics.draft_ns
                 step = decoder.step((sequence,))[0]
                 if len(step.draft) == k:
                     samples.append((self.pipeline.statistics.draft_ns - before) / 1e6)
+            decoder.abandon(sequence)
             found[str(k)] = summary(samples[3:])
         decoder.draft_length = chosen
         self._prefill()

@@ -5,7 +5,8 @@
     scripts/gpu_bench.py all --out DIR          on the CUDA machine: everything, as JSON in DIR
     scripts/gpu_bench.py all --out DIR --size tiny --cpu --llama-server PATH     a rehearsal
 
-Steps of `all`, each skipped when its result is there, so that a run that broke off goes on:
+Steps of `all`, each skipped when its result is there, so that a run that broke off goes on. A
+measurement that fails does not keep the others from being made:
 
     install   Outrider and what it needs, from the wheels, into build/gpu/site
     build     libllama and llama-server with CUDA (scripts/cuda/build.sh), four minutes on 16 cores
@@ -31,7 +32,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
@@ -42,6 +45,7 @@ COMPARISONS = {
     "dflash2-k3": ("dflash2", "draft-dflash:3", 3),
     "dflash2-k7": ("dflash2", "draft-dflash:7", 7),
 }
+MEASUREMENTS = ("ab", "costs", "ttft")
 # packages that a machine with PyTorch has already; the others travel as wheels
 THERE = {
     *("attrs", "click", "jinja2", "markdown-it-py", "markupsafe", "mdurl", "numpy", "packaging"),
@@ -51,7 +55,7 @@ STANDARD_CXX = "libstdc++.so.6"
 
 
 class StepError(RuntimeError):
-    """A step that failed; the message says which, and shows the end of what it printed."""
+    """A step that failed; the message says which."""
 
 
 class Bench:
@@ -115,9 +119,10 @@ class Bench:
 
     def models(self) -> None:
         """Target and drafter of the chosen geometry."""
-        for kind, path in (("target", self.target), ("dflash", self.drafter)):
+
+        def write(kind: str, path: Path) -> None:
             if path.is_file():
-                continue
+                return
             scratch = path.with_suffix(".part")
             command = [sys.executable, str(SCRIPTS / "synth_gguf.py"), kind, str(scratch)]
             command += ["--size", self.options.size, "--vocab", str(self.vocabulary)]
@@ -125,6 +130,9 @@ class Bench:
                 command += ["--layers", str(self.options.layers)]
             self.run(command)
             scratch.rename(path)
+
+        with ThreadPoolExecutor() as both:
+            list(both.map(write, ("target", "dflash"), (self.target, self.drafter)))
 
     def check(self) -> None:
         """One generation. If Python dies in the library, try again with one libstdc++ for all."""
@@ -144,63 +152,92 @@ class Bench:
 
     def ab(self) -> None:
         """Outrider against llama-server, one comparison after the other."""
-        for name, (pipeline, peer, k) in COMPARISONS.items():
-            result = self.results / f"{name}.json"
-            if finished(result):
-                continue
-            text = self.pipeline(pipeline)
-            label = f"{text}+draft_length.k={k}" if k else str(text)
-            command = [sys.executable, str(SCRIPTS / "ab_bench.py"), "--resume", "--sampled"]
-            command += ["--pipelines", label, "--peers", peer, "--keep-engines", "--ignore-eog"]
-            command += ["--model", str(self.target), "--drafter", str(self.drafter)]
-            command += ["--llama-server", str(self.server), "--out", str(result)]
-            command += ["--families", "code-completion,prose", "--per-family", "1"]
-            command += ["--runs", str(self.options.runs), "--tokens", str(self.options.tokens)]
-            command += ["--threads", str(self.options.threads)]
-            if k:
-                command += ["--synthetic", RATES]
-            self.run(command)
+        self.every(self.compare, COMPARISONS)
+
+    def compare(self, name: str) -> None:
+        """One comparison."""
+        pipeline, peer, k = COMPARISONS[name]
+        result = self.results / f"{name}.json"
+        if finished(result):
+            return
+        text = self.pipeline(pipeline)
+        label = f"{text}+draft_length.k={k}" if k else str(text)
+        command = [sys.executable, str(SCRIPTS / "ab_bench.py"), "--resume", "--sampled"]
+        command += ["--pipelines", label, "--peers", peer, "--keep-engines", "--ignore-eog"]
+        command += ["--model", str(self.target), "--drafter", str(self.drafter)]
+        command += ["--llama-server", str(self.server), "--out", str(result)]
+        command += ["--families", "code-completion,prose", "--per-family", "1"]
+        command += ["--runs", str(self.options.runs), "--tokens", str(self.options.tokens)]
+        command += ["--threads", str(self.options.threads)]
+        if k:
+            command += ["--synthetic", RATES]
+        self.run(command)
 
     def costs(self) -> None:
         """What verify rows, drafts and ways to undo them cost, with either drafter."""
-        for name in ("mtp", "dflash2"):
-            result = self.results / f"costs-{name}.json"
-            if result.is_file():
-                continue
-            command = [sys.executable, str(SCRIPTS / "engine_costs.py"), "--out", str(result)]
-            command += ["--pipeline", str(self.pipeline(name)), "--model", str(self.target)]
-            command += ["--length", str(self.options.length)]
-            command += ["--rows", "16" if name == "mtp" else "8"]
-            command += ["--repeats", str(self.options.repeats)]
-            self.run([*command, *self.sets(f"engine.threads={self.options.threads}")])
+        self.every(self.cost, ("mtp", "dflash2"))
+
+    def cost(self, name: str) -> None:
+        """Costs with one drafter."""
+        result = self.results / f"costs-{name}.json"
+        if result.is_file():
+            return
+        command = [sys.executable, str(SCRIPTS / "engine_costs.py"), "--out", str(result)]
+        command += ["--pipeline", str(self.pipeline(name)), "--model", str(self.target)]
+        command += ["--length", str(self.options.length)]
+        command += ["--rows", "16" if name == "mtp" else "8"]
+        command += ["--repeats", str(self.options.repeats)]
+        self.run([*command, *self.sets(f"engine.threads={self.options.threads}")])
 
     def ttft(self) -> None:
         """Second turns: outrider with its snapshots, llama-server with its cache."""
-        result = self.results / "ttft.json"
-        if result.is_file():
-            return
-        found: dict[str, object] = {}
-        lengths = self.options.ttft
-        context = max(lengths) + 512
-        for tokens in lengths:
-            command = [sys.executable, str(SCRIPTS / "ttft_bench.py"), "--json"]
-            command += ["--pipeline", str(self.pipeline("plain")), "--model", str(self.target)]
-            command += ["--tokens", str(tokens), "--repeats", "3" if tokens < 4000 else "1"]
-            command += [
-                *self.sets(f"engine.threads={self.options.threads}", f"engine.context={context}")
-            ]
-            found[f"outrider {tokens}"] = json.loads(self.run(command, quiet=True).splitlines()[-1])
+        engines = {"outrider": self.own_ttft, "llama-server": self.peer_ttft}
+        names = [f"{engine} {tokens}" for tokens in self.options.ttft for engine in engines]
+
+        def measure(name: str) -> None:
+            result = self.results / "ttft.json"
+            found = json.loads(result.read_text()) if result.is_file() else {}
+            if name in found:
+                return
+            engine, tokens = name.split()
+            found[name] = engines[engine](int(tokens))
+            self.results.mkdir(parents=True, exist_ok=True)
+            result.write_text(json.dumps(found, indent=1) + "\n")
+
+        self.every(measure, names)
+
+    def own_ttft(self, tokens: int) -> Any:
+        """Outrider's, with prompts of `tokens` tokens."""
+        command = [sys.executable, str(SCRIPTS / "ttft_bench.py"), "--json"]
+        command += ["--pipeline", str(self.pipeline("plain")), "--model", str(self.target)]
+        command += ["--tokens", str(tokens), "--repeats", str(self.options.ttft_repeats)]
+        sets = f"engine.threads={self.options.threads}", f"engine.context={tokens + 512}"
+        return json.loads(self.run([*command, *self.sets(*sets)], quiet=True).splitlines()[-1])
+
+    def peer_ttft(self, tokens: int) -> Any:
+        """llama-server's."""
         scratch = self.work / "peer-ttft.json"
         command = [sys.executable, str(SCRIPTS / "peer_ttft.py"), "--out", str(scratch)]
         command += ["--llama-server", str(self.server), "--model", str(self.target)]
-        command += ["--context", str(context), "--threads", str(self.options.threads)]
-        command += ["--repeats", "3"]
-        for tokens in lengths:
-            command += ["--tokens", str(tokens)]
+        command += ["--context", str(tokens + 512), "--threads", str(self.options.threads)]
+        command += ["--repeats", str(self.options.ttft_repeats), "--tokens", str(tokens)]
         self.run(command)
-        found["llama-server"] = json.loads(scratch.read_text())
-        self.results.mkdir(parents=True, exist_ok=True)
-        result.write_text(json.dumps(found, indent=1) + "\n")
+        return json.loads(scratch.read_text())[str(tokens)]
+
+    def every(self, measure: Callable[[str], None], names: Iterable[str]) -> None:
+        """Make each measurement, also when one before it failed; raises StepError for those."""
+        failed: list[str] = []
+        for name in names:
+            start = time.monotonic()
+            try:
+                measure(name)
+            except StepError as error:
+                failed.append(f"{name}: {error}")
+                print(f"gpu_bench: {failed[-1]}", file=sys.stderr, flush=True)
+            self.collect()
+            print(f"gpu_bench: {name} took {time.monotonic() - start:.0f} s", flush=True)
+        if failed:
+            raise StepError(f"{len(failed)} of its measurements failed, see above")
 
     def collect(self) -> None:
         """Copy the raw JSON that is there so far to `--out`, without tables and plots."""
@@ -325,6 +362,7 @@ def main() -> int:
     add("--threads", type=int, default=4)
     add("--repeats", type=int, default=20, help="of each timed call")
     add("--length", type=int, default=1500, help="tokens in memory where calls are timed")
+    add("--ttft-repeats", type=int, default=3, help="conversations a path and prompt length")
     add("--ttft", type=int, nargs="+", default=[1100, 16000], help="prompt lengths")
     add("--python", default="3.12", help="pack: the other machine's Python")
     add("--cpu", action="store_true", help="no CUDA: use this environment's library")
@@ -345,18 +383,20 @@ def main() -> int:
         del steps["install"], steps["build"]
     chosen = [*steps] if options.step == "all" else [options.step]
     bench.work.mkdir(parents=True, exist_ok=True)
+    status = 0
     for name in chosen:
         start = time.monotonic()
         print(f"gpu_bench: {name}", flush=True)
         try:
             (bench.pack if name == "pack" else steps[name])()
         except StepError as error:
-            print(f"gpu_bench: {name}: {error}", file=sys.stderr)
-            return 1
-        finally:
-            bench.collect()
+            print(f"gpu_bench: {name}: {error}", file=sys.stderr, flush=True)
+            status = 1
+            if name not in MEASUREMENTS:
+                break
         print(f"gpu_bench: {name} took {time.monotonic() - start:.0f} s", flush=True)
-    return 0
+    bench.collect()
+    return status
 
 
 if __name__ == "__main__":
