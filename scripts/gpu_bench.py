@@ -28,6 +28,7 @@ import json
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
 import time
@@ -78,6 +79,9 @@ class Bench:
             known = filter(None, [self.environment.get("PYTHONPATH")])
             self.environment["PYTHONPATH"] = os.pathsep.join([*map(str, paths), *known])
             self.environment["OUTRIDER_LIBLLAMA"] = str(self.build / "bin" / "libllama.so")
+            libraries = [self.build / "bin", *runtime_folders()]
+            known = filter(None, [self.environment.get("LD_LIBRARY_PATH")])
+            self.environment["LD_LIBRARY_PATH"] = os.pathsep.join([*map(str, libraries), *known])
 
     # --- steps --------------------------------------------------------------------------------
 
@@ -112,6 +116,12 @@ class Bench:
 
     def build_library(self) -> None:
         """libllama and llama-server with CUDA."""
+        ready = self.packed / "cuda.tar.xz"
+        if ready.is_file():
+            if not self.server.is_file():
+                self.build.mkdir(parents=True, exist_ok=True)
+                self.run(["tar", "xJf", str(ready), "-C", str(self.build)])
+            return
         archive = self.packed / "llama-source.tar.xz"
         if not archive.is_file():
             raise StepError(f"{archive} is missing: run `gpu_bench.py pack` first")
@@ -330,6 +340,12 @@ def requirements(distribution: str) -> Iterable[str]:
             seen.add(name)
             waiting.append(name)
     return seen
+
+
+def runtime_folders() -> list[Path]:
+    """Where Python packages keep CUDA's runtime and cuBLAS: a toolkit may come without them."""
+    folders = (f for root in site.getsitepackages() for f in Path(root).glob("nvidia/*/lib"))
+    return [f for f in folders if any(f.glob("libcublas.so.*")) or any(f.glob("libcudart.so.*"))]
 
 
 def shared_libstdcxx() -> str | None:

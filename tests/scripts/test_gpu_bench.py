@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import tarfile
 from pathlib import Path
 
 import gpu_bench
@@ -41,6 +42,30 @@ def test_workers_find_the_library_and_the_commit_that_were_packed(tmp_path: Path
     assert found["OUTRIDER_LIBLLAMA"].endswith("work/cuda/bin/libllama.so")
     assert found["OUTRIDER_COMMIT"] == "abc123+"
     assert found["PYTHONPATH"].startswith(str(tmp_path / "work" / "site"))
+
+
+def test_an_earlier_build_is_unpacked_instead_of_made_anew(tmp_path: Path):
+    (tmp_path / "pack" / "bin").mkdir(parents=True)
+    (tmp_path / "pack" / "bin" / "llama-server").write_text("built")
+    with tarfile.open(tmp_path / "pack" / "cuda.tar.xz", "w:xz") as archive:
+        archive.add(tmp_path / "pack" / "bin", "bin")
+    found = bench(tmp_path)
+    found.build_library()
+    assert found.server.read_text() == "built"
+    assert found.environment["LD_LIBRARY_PATH"].startswith(str(found.server.parent))
+
+
+def test_a_failing_measurement_does_not_keep_the_others_from_being_made(tmp_path: Path):
+    found, made = bench(tmp_path), []
+
+    def measure(name: str) -> None:
+        made.append(name)
+        if name == "b":
+            raise gpu_bench.StepError("no")
+
+    with pytest.raises(gpu_bench.StepError, match="1 of its measurements failed"):
+        found.every(measure, "abc")
+    assert made == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("step", ["install", "build_library"])
