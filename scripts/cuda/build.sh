@@ -25,7 +25,7 @@ configure() {
     -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_CURL=OFF \
     -DCUDAToolkit_ROOT="$cuda" "$@" >"$build/configure.log" 2>&1 ||
     { tail -20 "$build/configure.log"; exit 1; }
-  ninja -C "$build" llama-server llama-bench >"$build/build.log" 2>&1 ||
+  ninja -C "$build" llama-server >"$build/build.log" 2>&1 ||
     { tail -30 "$build/build.log"; exit 1; }
 }
 
