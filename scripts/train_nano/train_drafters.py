@@ -1,11 +1,12 @@
-"""Train the MTP block (three chained steps) and the DFlash2 drafter on the frozen trunk.
+"""Train the MTP block (three chained steps) or the DFlash2 drafter, or both, on the frozen trunk.
 
-    python train_drafters.py --data DATA --run RUN --trunk WEIGHTS --out OUT --until 400
+    python train_drafters.py --data DATA --run RUN --trunk WEIGHTS --out OUT --only dflash \\
+        --total 700 --until 560
 
-Two thirds of the steps use the trunk's own text at temperatures 0 and 0.8 (nano/rollouts.py), the
-others fresh chats and documents. With `--swap FILE`, training starts on WEIGHTS and takes the trunk
-of FILE as soon as another process has written it, with new rollouts: so the drafters need not wait
-for the last fine-tuning of the trunk.
+Three quarters of the steps use the trunk's own text at temperatures 0 and 0.8 (nano/rollouts.py),
+which is made anew all the time; the others use fresh chats and documents. With `--follow`, training
+starts on WEIGHTS and takes RUN/live.safetensors whenever train_target.py has written a new one, and
+RUN/final.safetensors as the last. It saves, and a later call on the same machine goes on.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from torch import Tensor
 
 SAVE_EVERY = 60.0
 HELD = 64
+KEPT = 8  # batches of the trunk's own text
 
 
 def arguments() -> argparse.Namespace:
@@ -39,17 +41,19 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--run", type=Path, required=True, help="has, or will have, text rows")
     parser.add_argument("--trunk", type=Path, required=True)
-    parser.add_argument("--swap", type=Path, help="the final trunk, written later")
+    parser.add_argument("--follow", action="store_true", help="take the trunks that appear in RUN")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", choices=tuple(DRAFTERS), help="train one of the two")
     parser.add_argument("--tokenizer", type=Path, default=here / "tokenizer.json")
     parser.add_argument("--until", type=float, required=True, help="seconds after the start")
-    parser.add_argument("--passes", type=int, default=2, help="rollout batches on the final trunk")
-    parser.add_argument("--rollout-batch", type=int, default=1024)
+    parser.add_argument("--total", type=float, required=True, help="training time of all calls")
+    parser.add_argument("--refresh", type=float, default=45.0, help="seconds between rollouts")
+    parser.add_argument("--rollout-batch", type=int, default=1536)
     parser.add_argument("--length", type=int, default=1024)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--anchors", type=int, default=48)
+    parser.add_argument("--anchors", type=int, default=64)
     parser.add_argument("--mtp-rows", type=int, default=24_576)
-    parser.add_argument("--chat-share", type=float, default=0.45)
+    parser.add_argument("--chat-share", type=float, default=0.4)
     parser.add_argument("--muon-lr", type=float, default=0.015)
     parser.add_argument("--adam-lr", type=float, default=0.003)
     parser.add_argument("--decay-from", type=float, default=0.5)
@@ -71,112 +75,179 @@ def text_windows(run: Path, device: torch.device, length: int, patience: float) 
     return Rows(*cut, HELD, 3)
 
 
+class OwnText:
+    """The newest batches of the trunk's own text, and a held-out part for each kind of text."""
+
+    def __init__(self, maker: RolloutMaker, chat_share: float) -> None:
+        self.maker, self.chat_share, self.made = maker, chat_share, 0
+        self.batches: list[tuple[Tensor, Tensor]] = []
+        self.held: dict[str, tuple[Tensor, Tensor]] = {}
+        self.rows: Rows | None = None
+
+    def add(self, trunk_is_new: bool) -> float:
+        """Make one more batch; returns its number of own tokens in millions."""
+        tokens, weights = self.maker.make(self.made, self.chat_share)
+        self.made += 1
+        if trunk_is_new:
+            self.batches.clear()
+            n_chat = round(len(tokens) * self.chat_share)
+            part = min(HELD, n_chat // 2, (len(tokens) - n_chat) // 2)
+            chat, text = slice(0, part), slice(len(tokens) - part, len(tokens))
+            for name, at in (("chat", chat), ("text", text)):
+                self.held[name] = tokens[at].long(), weights[at].float() / 100
+            tokens, weights = tokens[part:-part], weights[part:-part]
+        self.batches = [*self.batches[1 - KEPT :], (tokens, weights)]
+        kept = (torch.cat(x) for x in zip(*self.batches, strict=True))
+        self.rows = Rows(*kept, 0, self.made)
+        return (weights == 100).sum().item() / 1e6
+
+    def draw(self, n: int) -> tuple[Tensor, Tensor]:
+        assert self.rows is not None
+        return self.rows.draw(n)
+
+
 @torch.no_grad()
 def evaluate(
-    model: Target, drafter: Drafter, rows: Rows, mask_id: int, anchors: int
+    model: Target, drafter: Drafter, own: OwnText, mask_id: int, anchors: int
 ) -> dict[str, float]:
-    """Held-out rollouts: chained MTP hits and accepted DFlash2 length on the trunk's own text."""
-    tokens, w = rows.take(rows.held)
-    kind = tokens.device.type
-    with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
-        h, features = model.trunk(tokens, drafter.c.target_layers)
-        labels = model.logits(h).argmax(-1)
-        hits = [model.logits(m).argmax(-1) == labels for m in model.mtp_chain(tokens, h, MTP_STEPS)]
-        ok = (w[:, :-3] >= 1) & (w[:, 3:] >= 1)
-        a, b, c = hits[0][:, :-3], hits[1][:, 1:-2], hits[2][:, 2:-1]
-        chain = (a.float() + (a & b).float() + (a & b & c).float())[ok].mean().item()
-        _, accepted = dflash_loss(model, drafter, mask_id, tokens, h, features, w, anchors, soft_ce)
-    return {"mtp": round(chain, 3), "dflash": round(accepted.mean().item(), 3)}
+    """Accepted drafts of chained MTP and of DFlash2 on held-out own text."""
+    found = {}
+    for name, (tokens, w) in own.held.items():
+        kind = tokens.device.type
+        with torch.autocast(kind, torch.bfloat16, enabled=kind == "cuda"):
+            h, features = model.trunk(tokens, drafter.c.target_layers)
+            labels = model.logits(h).argmax(-1)
+            chain = model.mtp_chain(tokens, h, MTP_STEPS)
+            hits = [model.logits(m).argmax(-1) == labels for m in chain]
+            ok = (w[:, :-3] >= 1) & (w[:, 3:] >= 1)
+            a, b, c = hits[0][:, :-3], hits[1][:, 1:-2], hits[2][:, 2:-1]
+            steps = a.float() + (a & b).float() + (a & b & c).float()
+            _, accepted = dflash_loss(
+                model, drafter, mask_id, tokens, h, features, w, anchors, soft_ce
+            )
+        found[f"mtp {name}"] = round(steps[ok].mean().item(), 3)
+        found[f"dflash {name}"] = round(accepted.mean().item(), 3)
+    return found
 
 
 def main() -> None:
     args = arguments()
     began = time.time()
+    label = args.only or "drafters"
+    wanted = [args.only] if args.only else list(DRAFTERS)
 
     def log(*parts: object) -> None:
-        print(f"[drafters {time.time() - began:6.1f}]", *parts, flush=True)
+        print(f"[{label} {time.time() - began:6.1f}]", *parts, flush=True)
 
+    resume_at = args.run / f"{label}.pt"
+    resumed = torch.load(resume_at) if resume_at.is_file() else None
+    clock = resumed["clock"] if resumed else 0.0
     stream = ChatStream(
-        args.tokenizer, args.data / "lexicon.json.xz", args.workers, args.length, 77
+        args.tokenizer,
+        args.data / "lexicon.json.xz",
+        args.workers,
+        args.length,
+        77 + 100 * wanted.index(wanted[-1]) + int(clock),
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    torch.manual_seed(1)
+    torch.manual_seed(1 + int(clock))
     torch.set_float32_matmul_precision("high")
+    final_at, live_at = args.run / "final.safetensors", args.run / "live.safetensors"
+    final = not args.follow or final_at.is_file()
     config, model, drafter = load_models(args.trunk)
+    if args.follow and final:
+        model = load_models(final_at)[1]
     model.to(device).requires_grad_(False)
-    model.mtp.requires_grad_(True)
     drafter = (drafter or Drafter(config.drafter, config.target)).to(device)
+    trained = {"mtp": model.mtp, "dflash": drafter}
+    for name, module in trained.items():
+        module.requires_grad_(name in wanted)
     log("delta rule:", install_delta_rule(model, device))
     tok = Tokenizer.from_file(str(args.tokenizer))
     mask_id = tok.token_to_id(MASK_TOKEN)
     decoder = Decoder(model, args.rollout_batch, args.length, device, not args.no_compile)
     text = text_windows(args.run, device, args.length, args.until)
-    maker = RolloutMaker(decoder, stream, text, tok.token_to_id("<|im_end|>"))
-
-    def rollouts(passes: int, seed: int) -> Rows:
-        pieces = [maker.make(seed + i, args.chat_share) for i in range(passes)]
-        made = Rows(*(torch.cat(p) for p in zip(*pieces, strict=True)), HELD, seed)
-        log(
-            f"{len(made.tokens)} rollouts,",
-            f"{int((made.weights == 100).sum()) / 1e6:.2f} M own tokens",
-        )
-        return made
-
-    own = rollouts(1, 0)
-    log(repr(tok.decode(own.tokens[int(own.held[0])].tolist(), skip_special_tokens=False)[:600]))
-    opt = Optimizers([model.mtp, drafter], args.muon_lr, args.adam_lr)
+    own = OwnText(
+        RolloutMaker(decoder, stream, text, tok.token_to_id("<|im_end|>")), args.chat_share
+    )
+    own.made = 1000 * int(clock > 0)
+    opt = Optimizers([trained[name] for name in wanted], args.muon_lr, args.adam_lr)
+    if resumed:
+        for name in wanted:
+            trained[name].load_state_dict(resumed[name])
+        opt.load(args.run / f"{label}-momenta.pt")
+        log(f"goes on after {clock:.0f} s")
     loss_fn = soft_ce if args.no_compile else torch.compile(soft_ce, dynamic=False)
+    log(f"{own.add(True):.2f} M own tokens")
 
-    def losses(fresh: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def take_trunk(path: Path) -> None:
+        fresh = load_models(path)[1].state_dict()
+        kept = {k: v for k, v in fresh.items() if "mtp" not in wanted or not k.startswith("mtp.")}
+        model.load_state_dict(kept, strict=False)
+
+    def losses(fresh: bool) -> tuple[Tensor, dict[str, Tensor]]:
         if fresh:
             half = args.batch // 2
             parts = [stream.draw(half, device), text.draw(args.batch - half)]
             tokens, w = (torch.cat(p) for p in zip(*parts, strict=True))
         else:
             tokens, w = own.draw(args.batch)
+        total, shown = tokens.new_zeros((), dtype=torch.float32), {}
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             with torch.no_grad():
                 h, features = model.trunk(tokens, config.drafter.target_layers)
-            later = torch.nn.functional.pad(w[:, 1:], (0, 1))
-            m_loss, hits = mtp_loss(model, tokens, h, later, args.mtp_rows, loss_fn)
-            d_loss, accepted = dflash_loss(
-                model, drafter, mask_id, tokens, h, features, w, args.anchors, loss_fn
-            )
-        return m_loss + d_loss, hits, accepted
+            if "mtp" in wanted:
+                later = torch.nn.functional.pad(w[:, 1:], (0, 1))
+                loss, hits = mtp_loss(model, tokens, h, later, args.mtp_rows, loss_fn)
+                total, shown["mtp"] = total + loss, hits
+            if "dflash" in wanted:
+                loss, accepted = dflash_loss(
+                    model, drafter, mask_id, tokens, h, features, w, args.anchors, loss_fn
+                )
+                total, shown["dflash"] = total + loss, accepted
+        return total, shown
 
-    def save() -> None:
-        state = {k: v for k, v in state_of(model, drafter).items() if k.startswith(DRAFTERS)}
-        save_packed(args.out / "drafters.safetensors", config, state)
+    def save(seconds: float) -> None:
+        state = state_of(model, drafter)
+        prefixes = tuple(DRAFTERS[name] for name in wanted)
+        packed = {k: v for k, v in state.items() if k.startswith(prefixes)}
+        save_packed(args.out / f"drafters-{label}.safetensors", config, packed)
+        opt.save(args.run / f"{label}-momenta.pt")
+        weights = {name: trained[name].state_dict() for name in wanted}
+        torch.save({**weights, "clock": seconds}, resume_at)
 
     args.out.mkdir(parents=True, exist_ok=True)
     log("before", evaluate(model, drafter, own, mask_id, args.anchors))
-    start = last = saved = time.time()
-    final = args.swap is None
+    start = last = saved = made = time.time()
+    seen_at = live_at.stat().st_mtime if live_at.is_file() else 0.0
     step = 0
     while (now := time.time()) - began < args.until:
-        if not final and args.swap.is_file():
-            fresh_trunk = load_models(args.swap)[1].state_dict()
-            kept = {k: v for k, v in fresh_trunk.items() if not k.startswith("mtp.")}
-            model.load_state_dict(kept, strict=False)
-            final = True
-            log("final trunk taken;", evaluate(model, drafter, own, mask_id, args.anchors))
-            own = rollouts(args.passes, 100)
-        loss, hits, accepted = losses(step % 3 == 2)
+        if args.follow and not final and step % 8 == 0:
+            path = final_at if final_at.is_file() else live_at
+            if path.is_file() and path.stat().st_mtime > seen_at:
+                seen_at, final = path.stat().st_mtime, path == final_at
+                take_trunk(path)
+                log(f"takes {path.name}; {own.add(True):.2f} M own tokens")
+                log(evaluate(model, drafter, own, mask_id, args.anchors))
+                made = time.time()
+        if now - made > args.refresh:
+            own.add(False)
+            made = time.time()
+        loss, shown = losses(step % 4 == 3)
         loss.backward()
-        progress = (now - start) / (began + args.until - start)
-        opt.step(schedule(progress, args.decay_from))
+        opt.step(schedule((clock + now - start) / args.total, args.decay_from))
         step += 1
         if now - last > 15:
             last = now
-            shown = [round(v, 3) for v in hits.mean(1).tolist()]
-            log(
-                f"step {step} loss {loss.item():.3f}",
-                f"mtp {shown} dflash {accepted.mean().item():.2f}",
-            )
-        if final and now - saved > SAVE_EVERY:
+            means = {
+                k: [round(x, 2) for x in v.mean(-1).flatten().tolist()] for k, v in shown.items()
+            }
+            log(f"step {step} loss {loss.item():.3f}", means)
+        if now - saved > SAVE_EVERY:
             saved = now
-            save()
-    save()
+            save(clock + now - start)
+            log(evaluate(model, drafter, own, mask_id, args.anchors))
+    save(clock + time.time() - start)
     log(f"trained {step} steps", evaluate(model, drafter, own, mask_id, args.anchors))
     stream.close()
 

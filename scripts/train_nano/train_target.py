@@ -34,8 +34,9 @@ from nano.target import Target
 from tokenizers import Tokenizer
 from torch import Tensor
 
-SAVE_EVERY = 120.0
+SAVE_EVERY = 90.0
 LOOP_MARKS = (0.5, 0.65, 0.8)
+MTP_WINDOW = 1024
 
 
 def weighted_ce(h: Tensor, embed: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
@@ -46,7 +47,14 @@ def weighted_ce(h: Tensor, embed: Tensor, labels: Tensor, weights: Tensor) -> Te
     return total / weights.clamp(min=0).sum()
 
 
+def windows(x: Tensor, starts: Tensor, length: int) -> Tensor:
+    """[N, length, ...]: a stretch of each of the first N rows; starts: [N]."""
+    rows = torch.arange(len(starts), device=x.device)[:, None]
+    return x[rows, starts[:, None] + torch.arange(length, device=x.device)]
+
+
 def _text_job(job: tuple[Path, list[str], int, int, Path]) -> Path:
+    os.nice(10)
     tokenizer, docs, seed, row_len, out = job
     rows, weights = text_rows(Tokenizer.from_file(str(tokenizer)), docs, seed, row_len)
     np.savez(out, rows=rows, weights=weights)
@@ -117,6 +125,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--loop-rows", type=int, default=2)
     parser.add_argument("--mtp-weight", type=float, default=0.3)
+    parser.add_argument("--mtp-steps", type=int, default=3, help="chained, on half of the rows")
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--adam-lr", type=float, default=0.004)
     parser.add_argument("--decay-from", type=float, default=0.4)
@@ -174,15 +183,15 @@ def main() -> None:
         f"parameters: {sum(p.numel() for p in model.parameters()):,}",
     )
     decoder = Decoder(model, args.rollouts, OWN_END, device, not args.no_compile)
-    loss_fn = weighted_ce
+    loss_fn = mtp_loss_fn = weighted_ce
     if not args.no_compile:
         compile_regions(model)
-        loss_fn = torch.compile(weighted_ce, dynamic=False)
+        loss_fn, mtp_loss_fn = (torch.compile(weighted_ce, dynamic=False) for _ in range(2))
     opt = Optimizers([model], args.muon_lr, args.adam_lr)
     if resumed and (args.run / "momenta.pt").is_file():
         opt.load(args.run / "momenta.pt")
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
-    half = args.batch // 2
+    half, window = max(1, args.batch // 2), min(MTP_WINDOW, args.length)
 
     def one_step(multiplier: float, parts: list[tuple[Tensor, Tensor]]) -> Tensor:
         tok, w = (torch.cat(p) for p in zip(*parts, strict=True))
@@ -195,9 +204,12 @@ def main() -> None:
             loss = loss_fn(h.flatten(0, 1), model.embed.weight, y.flatten(), w.flatten())
             total = loss
             if args.mtp_weight:
-                m = model.mtp_chain(x[:half], h[:half], 1)[0].flatten(0, 1)
-                labels, weights = y[:half].flatten(), w[:half].flatten()
-                total = loss + args.mtp_weight * loss_fn(m, model.embed.weight, labels, weights)
+                at = torch.randint(0, x.shape[1] - window + 1, (half,), device=device)
+                cut, hidden, labels, weights = (windows(v, at, window) for v in (x, h, y, w))
+                labels, weights = labels.flatten(), weights.flatten()
+                for m in model.mtp_chain(cut, hidden, args.mtp_steps):
+                    part = mtp_loss_fn(m.flatten(0, 1), model.embed.weight, labels, weights)
+                    total = total + args.mtp_weight / args.mtp_steps * part
         total.backward()
         opt.step(multiplier)
         return loss.detach()
@@ -208,27 +220,27 @@ def main() -> None:
     for _ in range(2):
         one_step(0.02 if source is None else 0.0, chats[:1])
     log("compiled")
-    if preparing is not None:
-        preparing.join()
-        if preparing.exitcode:
-            raise RuntimeError("the text rows could not be made; see the error above")
-    text = Rows.load(args.run, "text", device, 32, 2 + int(clock))
-    log(f"text: {text.tokens.numel() / 1e6:.1f} M tokens")
-    loops = LoopRows(decoder, text, args.length + 1, 5 + int(clock))
-    if not resumed and (args.data / "sources.json").is_file():
-        (args.out / "sources.json").write_text((args.run / "sources.json").read_text())
 
-    def save(seconds: float) -> None:
+    def open_text() -> tuple[Rows, LoopRows] | None:
+        """The documents, as soon as they are ready; before that, all rows are chats."""
+        if preparing is not None:
+            if preparing.is_alive():
+                return None
+            preparing.join()
+            if preparing.exitcode:
+                raise RuntimeError("the text rows could not be made; see the error above")
+        text = Rows.load(args.run, "text", device, 32, 2 + int(clock))
+        log(f"text: {text.tokens.numel() / 1e6:.1f} M tokens")
+        return text, LoopRows(decoder, text, args.length + 1, 5 + int(clock))
+
+    def save(seconds: float, name: str = "live") -> None:
+        """Weights for a later call, for this machine's drafters (`name`), and for taking home."""
         state = state_of(model, None)
         save_checkpoint(weights_at, config, state, torch.float32, seconds)
         opt.save(args.run / "momenta.pt")
         save_checkpoint(args.out, config, state, torch.bfloat16, seconds)
-
-    def finish() -> None:
-        """Tell a drafter training beside this one that the trunk is final."""
-        save(clock + time.time() - start)
-        save_packed(args.run / "final.part", config, state_of(model, None))
-        (args.run / "final.part").rename(args.run / "final.safetensors")
+        save_packed(args.run / "packed.part", config, state)
+        (args.run / "packed.part").rename(args.run / f"{name}.safetensors")
 
     start = last = saved = time.time()
     waited, step, tokens_seen, ema, marks = (
@@ -240,18 +252,28 @@ def main() -> None:
     )
     if clock > LOOP_MARKS[0] * args.total:
         marks.insert(0, 0.0)
+    opened = open_text()
     while (elapsed := time.time() - start) < args.seconds:
         progress = (clock + elapsed) / args.total
-        if marks and progress >= marks[0]:
+        if opened is None and step % 16 == 0:
+            opened = open_text()
+        if marks and progress >= marks[0] and opened is not None:
+            text, loops = opened
             marks.pop(0)
             loops.refresh()
             log(f"own rollouts: {100 * loops.share:.1f}% of the own tokens close a repetition")
         first, final = args.chat_share
-        n_chat = round(args.batch * (first + (final - first) * min(1.0, progress)))
+        share = first + (final - first) * min(1.0, progress)
+        n_chat = min(round(args.batch * share), args.batch - args.loop_rows)
         asked = time.time()
         drawn = stream.draw(n_chat, device)
         waited += time.time() - asked
-        parts = [drawn, text.draw(args.batch - n_chat - args.loop_rows), loops.draw(args.loop_rows)]
+        if opened is None:
+            parts = [drawn, stream.draw(args.batch - n_chat, device)]
+        else:
+            text, loops = opened
+            parts = [drawn, text.draw(args.batch - n_chat - args.loop_rows)]
+            parts.append(loops.draw(args.loop_rows))
         loss = one_step(schedule(progress, args.decay_from), parts)
         step += 1
         tokens_seen += args.batch * args.length
@@ -263,7 +285,7 @@ def main() -> None:
             rate = tokens_seen / (last - start) / 1e3
             log(
                 f"step {step} progress {progress:.3f} loss {ema:.3f} {rate:.0f} k tok/s,",
-                f"waited {waited:.1f} s, text epochs {text.epochs:.2f}",
+                f"waited {waited:.1f} s, text epochs {opened[0].epochs if opened else 0:.2f}",
             )
         if time.time() - saved > SAVE_EVERY:
             saved = time.time()
@@ -272,9 +294,12 @@ def main() -> None:
         f"trained {step} steps, {tokens_seen / 1e6:.1f} M tokens,",
         f"{stream.drawn} chat rows, waited {waited:.1f} s",
     )
-    finish()
+    save(clock + time.time() - start, "final")
     log("saved")
     stream.close()
+    if opened is None:
+        return
+    text = opened[0]
     chat = Rows(held[0].to(torch.int16), (held[1] * 100).round().to(torch.int8), len(held[0]), 1)
     with torch.compiler.set_stance("force_eager"):
         log("chat", evaluate(model, chat, device), "text", evaluate(model, text, device))

@@ -1,7 +1,10 @@
-"""Acceptance on short continuations of code outside the training corpus, greedy and sampled.
+"""Accepted drafts on continuations of unseen code, or on held-out chats, greedy and sampled.
 
     python verify_unseen_code.py --server llama-server --target T.gguf --drafter D.gguf \\
         --code llama.cpp/conversion
+
+With `--chats N --data DATA` instead of `--code`, the prompts are N held-out tasks of each family
+that has a goal, answered to their ends.
 """
 
 from __future__ import annotations
@@ -11,10 +14,39 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from nano import lexicon
 from nano.server import LlamaServer
+from nano.synth.gen import Gen
+from nano.tasks import FAMILIES
+from nano.template import load_template, prompt
 from verify_server import mode_args
 
 SLOTS = 8
+CHAT_SEED = 31_000_000
+
+
+def code_prompts(folder: Path, count: int) -> list[str]:
+    """Files cut at random places."""
+    rng = random.Random(9)
+    files = sorted(folder.glob("*.py"))
+    prompts: list[str] = []
+    while len(prompts) < count:
+        source = rng.choice(files).read_text()
+        at = rng.randrange(len(source))
+        prompts.append(source[max(0, at - 1200) : at])
+    return prompts
+
+
+def chat_prompts(data: Path, count: int) -> list[str]:
+    """Tasks in wordings and words that training never used."""
+    words = lexicon.load(data / "lexicon.json.xz").side(unseen=True)
+    template = load_template()
+    return [
+        prompt(template, family.make(Gen(CHAT_SEED + i, words, unseen=True)))
+        for family in FAMILIES
+        if family.target is not None
+        for i in range(count)
+    ]
 
 
 def main() -> None:
@@ -22,18 +54,19 @@ def main() -> None:
     parser.add_argument("--server", type=Path, required=True)
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--drafter", type=Path, required=True)
-    parser.add_argument("--code", type=Path, required=True)
+    parser.add_argument("--code", type=Path, help="folder with Python files")
+    parser.add_argument("--chats", type=int, help="held-out tasks a family")
+    parser.add_argument("--data", type=Path, help="the folder with lexicon.json.xz")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--modes", default="mtp 1,mtp 3,dflash 3,dflash 7")
     parser.add_argument("--n-predict", type=int, default=48)
     args = parser.parse_args()
-    rng = random.Random(9)
-    files = sorted(args.code.glob("*.py"))
-    prompts = []
-    while len(prompts) < args.count:
-        source = rng.choice(files).read_text()
-        at = rng.randrange(len(source))
-        prompts.append(source[max(0, at - 1200) : at])
+    if (args.code is None) == (args.chats is None):
+        parser.error("give either --code, or --chats with --data")
+    if args.code:
+        prompts, length = code_prompts(args.code, args.count), args.n_predict
+    else:
+        prompts, length = chat_prompts(args.data, args.chats), 512
     for mode in args.modes.split(","):
         options = ["-m", str(args.target), "-c", str(2048 * SLOTS), "-t", "1", "-np", str(SLOTS)]
         options += mode_args(mode, args.drafter)
@@ -42,7 +75,7 @@ def main() -> None:
 
                 def run(seed: int, heat: float = temperature) -> tuple[int, int, int]:
                     """Accepted drafts, drafted tokens and verification steps of one prompt."""
-                    body = {"prompt": prompts[seed], "n_predict": args.n_predict, "seed": seed}
+                    body = {"prompt": prompts[seed], "n_predict": length, "seed": seed}
                     body |= {"temperature": heat, "cache_prompt": False}
                     t = server.post("/completion", body)["timings"]
                     kept = t.get("draft_n_accepted", 0)

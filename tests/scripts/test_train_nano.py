@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts" / "train_nano"))
 
-from nano.synth import arith, columns, stories, text, tools
-from nano.synth.gen import Function, Gen, Lexicon, held_out
+from nano.synth import arith, columns, data, edits, moods, problems, stories, text, tools
+from nano.synth.gen import Function, Gen, Lexicon, bare, held_out
 
 WORDS = ("apple", "river", "stone", "candle", "window", "garden", "silver", "bridge", "market",
          "basket", "ladder", "ticket")  # fmt: skip
@@ -67,7 +67,53 @@ def test_the_sides_of_the_split_share_no_word() -> None:
     assert all(map(held_out, unseen.nouns))
 
 
-@pytest.mark.parametrize("make", [arith.direct, stories.story_problem, text.list_task])
+def test_a_held_back_wording_is_refused_whatever_surrounds_it() -> None:
+    gen = Gen(1, LEXICON)
+    layouts = ("{ask}: {list}", "{context} {ask}, please: {list}")
+    unseen = ("Turn {} around.",)
+    made = {
+        gen.laid_out(("!turn {list} around", "!flip <these>"), layouts, unseen, list="a, b")
+        for _ in range(300)
+    }
+    assert not any("turn a, b around" in m.lower() for m in made)
+    assert len(made) > 200
+
+
+@pytest.mark.parametrize(
+    ("verb", "expected"),
+    [("sort", "sorting"), ("write", "writing"), ("put", "putting"), ("tie", "tying"),
+     ("get", "getting"), ("show", "showing"), ("see", "seeing")],
+)  # fmt: skip
+def test_gerunds(verb: str, expected: str) -> None:
+    assert moods.gerund(verb) == expected
+
+
+def test_every_mood_keeps_what_the_instruction_speaks_of() -> None:
+    gen = Gen(2, LEXICON)
+    for _ in range(400):
+        said = moods.mood(gen, "rename {0} to {1}")
+        assert said.count("{0} to {1}") == 1
+        assert "<" not in said
+        assert "[" not in said
+
+
+def test_case_and_punctuation_do_not_make_a_wording_new() -> None:
+    assert bare("Order {0}, from A to Z!") == bare("order {} from a to z")
+
+
+def test_a_name_of_the_code_keeps_its_case_in_the_request() -> None:
+    for seed in range(600):
+        turn = edits.edit(Gen(seed, LEXICON))
+        request = re.sub(r"```.*?```", "", turn.user or "", flags=re.S)
+        for name in re.findall(r"renamed `\w+` to `(\w+)`", turn.answer):
+            assert name in request
+
+
+@pytest.mark.parametrize(
+    "make",
+    [arith.direct, stories.story_problem, text.list_task, problems.word_problem, edits.edit,
+     data.reformat, data.lookup],
+)  # fmt: skip
 def test_a_family_never_fails_and_repeats_itself_for_a_seed(make: object) -> None:
     assert callable(make)
     turns = [[make(Gen(seed, LEXICON)) for seed in range(400)] for _ in range(2)]

@@ -15,7 +15,7 @@ from .drafter import Drafter
 from .target import Target
 
 PIECE_BYTES = 15 << 20
-DRAFTERS = ("target.mtp.", "drafter.")  # what train_drafters.py writes, into drafters.safetensors
+DRAFTERS = {"mtp": "target.mtp.", "dflash": "drafter."}  # what train_drafters.py writes
 
 
 def state_of(target: Target, drafter: Drafter | None) -> dict[str, Tensor]:
@@ -108,8 +108,8 @@ def load_models(at: Path) -> tuple[NanoConfig, Target, Drafter | None]:
     else:
         config = NanoConfig.from_dict(json.loads((at / "config.json").read_text()))
         state = load_state(at)
-        if (at / "drafters.safetensors").is_file():
-            state |= load_packed(at / "drafters.safetensors")[1]
+        for drafters in sorted(at.glob("drafters*.safetensors")):
+            state |= load_packed(drafters)[1]
     target = Target(config.target)
     load_prefixed(target, state, "target.")
     if not any(k.startswith("drafter.") for k in state):

@@ -38,7 +38,10 @@ class DeltaPost(nn.Module):
 
 
 def compile_regions(model: Target, backend: str = "inductor") -> None:
-    """Compile the blocks in regions that contain no call of the delta rule."""
+    """Compile the blocks in regions that contain no call of the delta rule.
+
+    The MTP block stays as it is: its chained steps have three shapes, each a compilation.
+    """
 
     def compiled(module: nn.Module) -> Callable[..., Any]:
         return torch.compile(module, dynamic=False, backend=backend)
@@ -50,7 +53,6 @@ def compile_regions(model: Target, backend: str = "inductor") -> None:
             )
         else:
             block.forward = compiled(_Plain(block))
-    model.mtp.compile(dynamic=False, backend=backend)
 
 
 class _Plain(nn.Module):

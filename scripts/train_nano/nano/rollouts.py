@@ -15,7 +15,7 @@ from .rows import Rows
 from .stream import ChatStream
 
 HOT_SHARE, HOT = 0.35, 0.8
-GIVEN, OWN = (96, 288), (32, 112)  # stretches of a document, in tokens
+GIVEN, OWN = (48, 176), (48, 128)  # stretches of a document, in tokens
 GIVEN_WEIGHT = 30  # percent
 
 

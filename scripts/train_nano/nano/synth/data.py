@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from . import wordings
 from .edits import fence
 from .gen import COLORS, JOBS, Gen, join_and
 from .types import Thought, Turn
@@ -84,6 +85,33 @@ TO_FORMAT = (*(frame.replace("{Core}", core[0].upper() + core[1:] if core[0] != 
              "The [data|input|text|{kind}] [below|here] [must|has to|needs to|should] [be|become|be written as|be in] {to}[:|.]\n\n{src}", "[Format|Output|Target|Wanted]: {to}\n\n{src}")  # fmt: skip
 
 
+KINDS = {
+    "fields": ("fields", "list of fields", "record", "note", "text", "data"),
+    "JSON": ("JSON", "JSON", "JSON object", "JSON text", "JSON data"),
+    "YAML": ("YAML", "YAML", "YAML text", "YAML data", "YAML notation"),
+    "CSV": ("CSV", "CSV", "CSV data", "CSV text", "comma-separated text"),
+    "text": ("text", "sentence", "plain text", "prose", "data"),
+    "a Markdown table": ("Markdown table", "Markdown table", "table", "Markdown"),
+}
+TARGETS = {
+    "JSON": ("JSON", "JSON", "JSON", "valid JSON", "JSON format", "JSON notation"),
+    "YAML": ("YAML", "YAML", "YAML", "YAML format", "YAML notation", "valid YAML"),
+    "CSV": ("CSV", "CSV", "CSV", "CSV format", "CSV lines", "comma-separated values"),
+    "a Markdown table": ("a Markdown table", "a Markdown table", "a table in Markdown",
+                         "a table"),
+}  # fmt: skip
+
+
+def _ask_format(g: Gen, kind: str, to: str, source: str, unseen: tuple[str, ...]) -> str:
+    if g.unseen or g.chance(0.25):
+        name = kind.removeprefix("a ") if kind not in ("fields", "text") else "data"
+        return g.say(TO_FORMAT, unseen).format(to=to, src=source, kind=name)
+    return g.laid_out(
+        wordings.REFORMAT, wordings.BODY_LAYOUTS, unseen,
+        to=g.choice(TARGETS[to]), kind=g.choice(KINDS[kind]), body=source,
+    )  # fmt: skip
+
+
 def reformat(g: Gen) -> Turn:
     """One record, or several, from one notation to another."""
     if g.chance(0.5):
@@ -99,10 +127,10 @@ def reformat(g: Gen) -> Turn:
         if kind == "fields":  # field names are written in lower case in the result
             rec = {k.lower(): v for k, v in rec.items()}
         out = {"JSON": json.dumps(rec, indent=2), "YAML": as_yaml(rec), "CSV": as_csv([rec])}[to]
-        ask = g.say(
-            TO_FORMAT,
+        ask = _ask_format(
+            g, kind, to, sources[kind],
             ("{src}\n\nI need that in {to}.", "Produce {to} from the following.\n\n{src}"),
-        ).format(to=to, src=sources[kind], kind="data")  # fmt: skip
+        )  # fmt: skip
         keys = list(rec)
     else:
         keys = list(record(g, 2, 4))
@@ -116,10 +144,10 @@ def reformat(g: Gen) -> Turn:
         }
         kind, to = g.sample(list(forms), 2)
         out = forms[to]
-        ask = g.say(
-            TO_FORMAT,
+        ask = _ask_format(
+            g, kind, to, forms[kind],
             ("Make {to} out of this {kind}:\n\n{src}", "{src}\n\nThe data above should be {to}."),
-        ).format(kind=kind.removeprefix("a "), to=to, src=forms[kind])  # fmt: skip
+        )  # fmt: skip
     lang = {"JSON": "json", "YAML": "yaml", "CSV": "csv"}.get(to)
     answer = fence(out, lang) if lang and g.chance(0.6) else out
     steps = (f"The fields are {join_and(keys)}.", f"I write them as {to}.")

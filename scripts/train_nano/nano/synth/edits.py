@@ -11,6 +11,8 @@ from attrs import frozen
 from .gen import Function, Gen, join_and
 from .snippets import snippet
 from .types import Thought, Turn
+from .wordings_code import APPENDS, EDITS
+from .wordings_code import FRAMES as MORE_FRAMES
 
 RESERVED = set(keyword.kwlist) | {
     "self",
@@ -67,7 +69,7 @@ def _rename_variable(g: Gen, source: str, target: Function) -> Edit | None:
     if re.search(rf"\b{new}\b", source) or keyword.iskeyword(new):
         return None
     ask = g.say(
-        ('[Rename|Change|Switch|Update] [the |][variable |name |identifier |parameter |][{0}] [to|into] {1}', '[Use|Write|Put|Take] {1} [instead of|in place of|rather than|for] {0}[ as the name| everywhere|]', 'Replace [the name |the identifier |the variable |]{0} [with|by] {1}', 'Call [the variable |]{0} {1} [instead|now|from here on]', 'Give [the variable |]{0} [a different name|another name|a better name]: {1}', '[I want|I would like|I prefer|We need] {1} [as the name of|instead of|in place of|rather than] {0}', '{0} [should|must|has to|needs to|ought to] be [called|renamed to|named] {1}', '{0} is [a bad name|not a good name|too unclear]; [use|make it|call it|write] {1}', 'A better name for {0} [is|would be] {1}', 'Every {0} [should|must] [turn into|be replaced by|read|be] {1}', 'The [variable|identifier|parameter] {0} [should|must|needs to] [be|read|become|get the name] {1}', '[Rename|Replacement|New name]: {0} -> {1}', '{0} [becomes|is now called|turns into] {1}', '[Let|Make] {0} be {1}',),
+        EDITS["variable"] + ('[Rename|Change|Switch|Update] [the |][variable |name |identifier |parameter |][{0}] [to|into] {1}', '[Use|Write|Put|Take] {1} [instead of|in place of|rather than|for] {0}[ as the name| everywhere|]', 'Replace [the name |the identifier |the variable |]{0} [with|by] {1}', 'Call [the variable |]{0} {1} [instead|now|from here on]', 'Give [the variable |]{0} [a different name|another name|a better name]: {1}', '[I want|I would like|I prefer|We need] {1} [as the name of|instead of|in place of|rather than] {0}', '{0} [should|must|has to|needs to|ought to] be [called|renamed to|named] {1}', '{0} is [a bad name|not a good name|too unclear]; [use|make it|call it|write] {1}', 'A better name for {0} [is|would be] {1}', 'Every {0} [should|must] [turn into|be replaced by|read|be] {1}', 'The [variable|identifier|parameter] {0} [should|must|needs to] [be|read|become|get the name] {1}', '[Rename|Replacement|New name]: {0} -> {1}', '{0} [becomes|is now called|turns into] {1}', '[Let|Make] {0} be {1}',),
         ("The name {} should become {}", "Give {} the new name {}"),
     ).format(old, new)  # fmt: skip
     return Edit(
@@ -80,7 +82,7 @@ def _rename_function(g: Gen, source: str, target: Function) -> Edit | None:
     if re.search(rf"\b{new}\b", source) or keyword.iskeyword(new):
         return None
     ask = g.say(
-        ('[Rename|Change|Switch] [the function |the method |the definition |][{0}] [to|into] {1}', 'The function {0} [should|must|has to|needs to] be [called|renamed to|named] {1}', '[Change|Replace] the [function name|name of the function|method name] {0} [to|with|by] {1}', '[Call|Name] the function {0} {1} [instead|now]', '{0} is [a bad name|not a good name] for [the|this] function; [use|call it|make it] {1}', '[Use|Take] {1} as the [function name|name of the function] [instead of|in place of] {0}', 'A better name for the function {0} [is|would be] {1}', '[I want|I would like] {0} to be [called|named] {1}', '{0} [becomes|is now called|turns into] {1}', 'Give [the function |]{0} [a different name|another name|a better name]: {1}', '[Rename|New name]: {0} -> {1}', '[Let|Make] the name of {0} be {1}',),
+        EDITS["function"] + ('[Rename|Change|Switch] [the function |the method |the definition |][{0}] [to|into] {1}', 'The function {0} [should|must|has to|needs to] be [called|renamed to|named] {1}', '[Change|Replace] the [function name|name of the function|method name] {0} [to|with|by] {1}', '[Call|Name] the function {0} {1} [instead|now]', '{0} is [a bad name|not a good name] for [the|this] function; [use|call it|make it] {1}', '[Use|Take] {1} as the [function name|name of the function] [instead of|in place of] {0}', 'A better name for the function {0} [is|would be] {1}', '[I want|I would like] {0} to be [called|named] {1}', '{0} [becomes|is now called|turns into] {1}', 'Give [the function |]{0} [a different name|another name|a better name]: {1}', '[Rename|New name]: {0} -> {1}', '[Let|Make] the name of {0} be {1}',),
         ("Let {} be named {} from now on", "Give the function {} the name {}"),
     ).format(target.name, new)  # fmt: skip
     out = rename(source, target.name, new)
@@ -97,7 +99,7 @@ def _docstring(g: Gen, source: str, target: Function) -> Edit | None:
         text = target.summary
     lines.insert(at + 1, f'{_indent(lines[at])}    """{text}"""')
     ask = g.say(
-        ('[Add|Insert|Write|Attach|Put] [the|a|this] docstring "{1}" [to|in|into|for] {0}', 'Give {0} the docstring "{1}"', '[Document|Describe] {0} with [the docstring |]"{1}"', '{0} [should|must|has to] [have|get|carry] the docstring "{1}"', '[Let|Make] the docstring of {0} [be|say|read] "{1}"', '[Add|Write|Insert] a docstring [to|for|in] {0}: "{1}"', '[I want|I would like] {0} to have the docstring "{1}"', 'The docstring of {0} [should be|is|must be|will be] "{1}"', '[Below|Under|After] the [signature|def line|header] of {0}, [add|write|put] the docstring "{1}"', '{0} has no docstring; [add|use|write] "{1}"', 'Docstring for {0}: "{1}"',),
+        EDITS["docstring"] + ('[Add|Insert|Write|Attach|Put] [the|a|this] docstring "{1}" [to|in|into|for] {0}', 'Give {0} the docstring "{1}"', '[Document|Describe] {0} with [the docstring |]"{1}"', '{0} [should|must|has to] [have|get|carry] the docstring "{1}"', '[Let|Make] the docstring of {0} [be|say|read] "{1}"', '[Add|Write|Insert] a docstring [to|for|in] {0}: "{1}"', '[I want|I would like] {0} to have the docstring "{1}"', 'The docstring of {0} [should be|is|must be|will be] "{1}"', '[Below|Under|After] the [signature|def line|header] of {0}, [add|write|put] the docstring "{1}"', '{0} has no docstring; [add|use|write] "{1}"', 'Docstring for {0}: "{1}"',),
         ('{0} needs a docstring that says "{1}"', 'Put "{1}" as the docstring of {0}'),
     ).format(target.name, text)  # fmt: skip
     return Edit(
@@ -116,7 +118,7 @@ def _comment(g: Gen, source: str, target: Function) -> Edit | None:
     text = g.phrase(2, 5).capitalize()
     lines.insert(at, f"{_indent(lines[at])}# {text}")
     ask = g.say(
-        ('[Add|Insert|Put|Write|Place] [the|a|this] comment "{1}" [above|before|on top of|right above|just before|on the line above] {0}', '[Comment|Annotate] {0} with "{1}" [above it|on the line before|on top]', '{0} [should|must|has to] [have|get] the comment "{1}" [above it|on top|before it]', '[Before|On top of|Right above|Just above] {0}, [add|write|put|insert] [the comment |a comment that says ]"{1}"', '[I want|I would like] the comment "{1}" [above|before] {0}', 'The comment "{1}" [goes|belongs] [above|before] {0}', 'Comment [above|before] {0}: "{1}"',),
+        EDITS["comment"] + ('[Add|Insert|Put|Write|Place] [the|a|this] comment "{1}" [above|before|on top of|right above|just before|on the line above] {0}', '[Comment|Annotate] {0} with "{1}" [above it|on the line before|on top]', '{0} [should|must|has to] [have|get] the comment "{1}" [above it|on top|before it]', '[Before|On top of|Right above|Just above] {0}, [add|write|put|insert] [the comment |a comment that says ]"{1}"', '[I want|I would like] the comment "{1}" [above|before] {0}', 'The comment "{1}" [goes|belongs] [above|before] {0}', 'Comment [above|before] {0}: "{1}"',),
         ('Above {0}, there should be the comment "{1}"', 'Place "{1}" as a comment over {0}'),
     ).format(target.name, text)  # fmt: skip
     return Edit(
@@ -130,7 +132,7 @@ def _number(g: Gen, source: str, _: Function) -> Edit | None:
         return None
     old, new = g.choice(numbers), str(g.randint(2, 999))
     ask = g.say(
-        ('[Change|Replace|Switch|Turn|Set|Update] the [number|value|constant] {0} [to|into|with|by] {1}', 'Replace [every |each |]{0} [with|by] {1}', '[Use|Write|Put|Take] {1} [instead of|in place of|rather than|for] {0}', '[Set|Change|Turn|Update|Make] {0} [to|into] {1}', 'The [number|constant] {0} [should|must|has to|needs to|ought to] be {1}', '{0} [should|must|has to|needs to] [be|become|turn into|read] {1}', '{0} is [wrong|too small|too large|outdated|not right]; [use|make it|it must be|write] {1}', '[I want|I need|We need] {1} [instead of|where it says|in place of|rather than] {0}', '[Each|Every|The] {0} [becomes|is now|turns into|changes to] {1}', '[Number|Value|Constant]: {0} -> {1}',),
+        EDITS["number"] + ('[Change|Replace|Switch|Turn|Set|Update] the [number|value|constant] {0} [to|into|with|by] {1}', 'Replace [every |each |]{0} [with|by] {1}', '[Use|Write|Put|Take] {1} [instead of|in place of|rather than|for] {0}', '[Set|Change|Turn|Update|Make] {0} [to|into] {1}', 'The [number|constant] {0} [should|must|has to|needs to|ought to] be {1}', '{0} [should|must|has to|needs to] [be|become|turn into|read] {1}', '{0} is [wrong|too small|too large|outdated|not right]; [use|make it|it must be|write] {1}', '[I want|I need|We need] {1} [instead of|where it says|in place of|rather than] {0}', '[Each|Every|The] {0} [becomes|is now|turns into|changes to] {1}', '[Number|Value|Constant]: {0} -> {1}',),
         ("Every {} should be {} now", "The value {} has to become {}"),
     ).format(old, new)  # fmt: skip
     out = re.sub(rf"(?<![\w.]){old}(?![\w.])", new, source)
@@ -145,7 +147,7 @@ def _print(g: Gen, source: str, target: Function) -> Edit | None:
     text = f"{target.name} called" if g.chance(0.5) else g.phrase(2, 4)
     lines.insert(at + 1, f'{_indent(lines[at])}    print("{text}")')
     ask = g.say(
-        ('Add a print statement [at the start|at the beginning|at the top|as the first line] of {0} that [says|prints|shows] "{1}"', '[Print|Output|Show] "{1}" [at the start|at the beginning|at the top|as the first thing|first thing] [of|in] {0}', '[Make|Let|Have] {0} print "{1}" [first|at the start|before anything else|right away|at its beginning]', '{0} [should|must|has to] [start|begin] [by printing|with printing|with a print of] "{1}"', '[At the start|At the beginning|On the first line|At the top|As the first line] of {0}, [print|add a print of|output] "{1}"', '[Start|Begin] {0} with [print|a print of|the print] "{1}"', 'The first [thing|line] {0} [does|has] [should be|must be|is] to print "{1}"', '[I want|I would like] {0} to print "{1}" [when it starts|first|at the start]',),
+        EDITS["print"] + ('Add a print statement [at the start|at the beginning|at the top|as the first line] of {0} that [says|prints|shows] "{1}"', '[Print|Output|Show] "{1}" [at the start|at the beginning|at the top|as the first thing|first thing] [of|in] {0}', '[Make|Let|Have] {0} print "{1}" [first|at the start|before anything else|right away|at its beginning]', '{0} [should|must|has to] [start|begin] [by printing|with printing|with a print of] "{1}"', '[At the start|At the beginning|On the first line|At the top|As the first line] of {0}, [print|add a print of|output] "{1}"', '[Start|Begin] {0} with [print|a print of|the print] "{1}"', 'The first [thing|line] {0} [does|has] [should be|must be|is] to print "{1}"', '[I want|I would like] {0} to print "{1}" [when it starts|first|at the start]',),
         ('When {0} begins, it should print "{1}"', 'Let the first line of {0} print "{1}"'),
     ).format(target.name, text)  # fmt: skip
     return Edit(
@@ -169,7 +171,8 @@ def _swap(g: Gen, source: str, _: Function) -> Edit | None:
     out = source.replace(old, new)
     old, new = old.strip(), new.strip()
     ask = g.say(
-        (
+        EDITS["swap"]
+        + (
             "Replace [every|each|all|any|the] {0} [with|by] {1}",
             "[Change|Turn|Switch|Convert] [each|every|all|any] {0} [to|into] {1}",
             "[Write|Use|Put] {1} [wherever there is|instead of every|in place of each|where there is|for every|instead of] {0}",
@@ -190,7 +193,8 @@ def _string(g: Gen, source: str, _: Function) -> Edit | None:
         return None
     old, new = g.choice(found), g.phrase(1, 3)
     ask = g.say(
-        (
+        EDITS["string"]
+        + (
             '[Change|Turn|Switch|Update|Set] the [string|text|literal] "{0}" [to|into] "{1}"',
             'Replace [the string |the text |]"{0}" [with|by] "{1}"',
             '[Use|Write|Put] "{1}" [in place of|instead of|rather than|for] "{0}"',
@@ -220,7 +224,8 @@ def _parameter(g: Gen, source: str, target: Function) -> Edit | None:
     inner = f"{match[2]}, {extra}" if match[2].strip() else extra
     lines[at] = match[1] + inner + match[3]
     ask = g.say(
-        (
+        EDITS["parameter"]
+        + (
             "[Add|Append|Introduce|Insert|Put] the [parameter|argument|keyword|keyword argument] {1} [to|in|for] {0}",
             "Give {0} [one more|another|an extra|a new|an additional] [parameter|argument][,|:] {1}",
             "[Add|Append|Put] {1} as the last [parameter|argument] of {0}",
@@ -258,7 +263,7 @@ def _annotate(g: Gen, source: str, target: Function) -> Edit | None:
         name = g.choice(names)
         lines[at] = match[1] + re.sub(rf"\b{name}\b", f"{name}: {kind}", match[2], count=1) + "):"
         ask = g.say(
-            ('[Annotate|Type|Type-annotate|Declare] the [parameter|argument] {0} of {2} [as|with] {1}', '[Add|Give|Write|Attach] the type {1} [to|for|at] the [parameter|argument] {0} [of|in] {2}', 'In {2}, [give|assign] {0} the type {1}', 'The [parameter|argument] {0} of {2} [is|should be|must be|has to be] [of type |]{1}[; annotate it|; add the type|]', '[Make|Let] {0} [have the type|be of type|be] {1} in {2}', 'In {2}, [annotate|type|declare] {0} [as|with] {1}', '{0} in {2} [should|must|has to] be [annotated as|typed as|of type] {1}', '[Add|Write] [a|the] type hint [for {0} in {2}|to {0} of {2}]: {1}',),
+            EDITS["annotate"] + ('[Annotate|Type|Type-annotate|Declare] the [parameter|argument] {0} of {2} [as|with] {1}', '[Add|Give|Write|Attach] the type {1} [to|for|at] the [parameter|argument] {0} [of|in] {2}', 'In {2}, [give|assign] {0} the type {1}', 'The [parameter|argument] {0} of {2} [is|should be|must be|has to be] [of type |]{1}[; annotate it|; add the type|]', '[Make|Let] {0} [have the type|be of type|be] {1} in {2}', 'In {2}, [annotate|type|declare] {0} [as|with] {1}', '{0} in {2} [should|must|has to] be [annotated as|typed as|of type] {1}', '[Add|Write] [a|the] type hint [for {0} in {2}|to {0} of {2}]: {1}',),
             ("Type-hint {0} in {2} as {1}", "The argument {0} of {2} is of type {1}; write that down"),
         ).format(name, kind, target.name)  # fmt: skip
         return Edit(
@@ -269,7 +274,8 @@ def _annotate(g: Gen, source: str, target: Function) -> Edit | None:
         )
     lines[at] = f"{match[1]}{match[2]}) -> {kind}:"
     ask = g.say(
-        (
+        EDITS["returns"]
+        + (
             "[Add|Write|Give|Put|Insert] the return type {1} [to|for|at] {0}",
             "[Annotate|Type|Declare] {0} [so that it returns|as returning|to return|with the return type] {1}",
             "{0} [should|must|has to] [be annotated to return|have the return type|return] {1}[ in the signature|]",
@@ -299,7 +305,8 @@ def _delete(g: Gen, source: str, _: Function) -> Edit | None:
     gone = g.choice(once)
     lines.remove(gone)
     ask = g.say(
-        (
+        EDITS["delete"]
+        + (
             "[Delete|Remove|Erase|Take out|Cut|Strike|Get rid of] the line `{}`",
             "[Delete|Remove|Take out|Erase|Cut] `{}`",
             "The line `{}` [should|must|has to|can] be [deleted|removed|taken out|cut]",
@@ -335,7 +342,8 @@ def _insert(g: Gen, source: str, _: Function) -> Edit | None:
     )
     lines.insert(lines.index(after) + 1, _indent(after) + new)
     ask = g.say(
-        (
+        EDITS["insert"]
+        + (
             "[Insert|Add|Put|Write|Place] [the line |]`{1}` [after|below|under|right after|just below|beneath] `{0}`",
             "[After|Below|Under|Right after|Beneath] [the line |]`{0}`, [add|insert|write|put] [the line |]`{1}`",
             "[Add|Insert|Put] [the|a] line `{1}` [below|after|under] `{0}`",
@@ -358,6 +366,7 @@ def _append(g: Gen, source: str, _: Function) -> Edit | None:
     ask = (
         g.say(
             (
+                *APPENDS,
                 "[Add|Append|Put|Attach] this [function|code|definition] [at the end|to the end|at the very end|after the rest]:\n\n{}\n\n[to the code|in the code|of the code]",
                 "[Append|Add] this [to the code|to the file|to the program|at the end]:\n\n{}\n\n",
                 "The code [should|must] end with this [function|definition]:\n\n{}\n\n",
@@ -377,7 +386,7 @@ def _append(g: Gen, source: str, _: Function) -> Edit | None:
 
 
 def _nothing(g: Gen, source: str, _: Function) -> Edit | None:
-    ask = g.say(('[Repeat|Copy|Print|Write|Give back|Output] this code [without any change|exactly|again|unchanged|as it stands|word for word]', '[Change nothing|Do not change anything|No changes|Keep it all] [here|in this code|please]', '[I need|I want] [an exact copy of this code|this code unchanged|the same code again]',),
+    ask = g.say(EDITS["nothing"] + ('[Repeat|Copy|Print|Write|Give back|Output] this code [without any change|exactly|again|unchanged|as it stands|word for word]', '[Change nothing|Do not change anything|No changes|Keep it all] [here|in this code|please]', '[I need|I want] [an exact copy of this code|this code unchanged|the same code again]',),
                 ("Return the code just as it is", "Show me the same code once more"))  # fmt: skip
     return Edit(ask, source, "kept the code as it is", "keep the code as it is")
 
@@ -415,7 +424,10 @@ def edit(g: Gen) -> Turn:
     made = g.choices(makers, weights)[0](g, source, target)
     if made is None or "```" in source:
         return edit(g)
-    ask = g.say(FRAMES, FRAMES_UNSEEN).format(ask=made.ask, code=fence(source))
+    if g.unseen or g.chance(0.25):
+        ask = g.say(FRAMES, FRAMES_UNSEEN).format(ask=made.ask, code=fence(source))
+    else:
+        ask = g.laid_out(made.ask, MORE_FRAMES, FRAMES_UNSEEN, code=fence(source))
     body = fence(made.out)
     answer = g.choice(
         [body, body, body, f"Here is the updated code:\n\n{body}", f"{body}\n\nI {made.done}."]

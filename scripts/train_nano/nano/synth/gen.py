@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from zlib import crc32
 
 from attrs import frozen
 
+from . import moods, wordings
+
 HELD_OUT_SHARE = 8
+
+
+def bare(wording: str) -> str:
+    """A wording without case, punctuation and the names of its placeholders, for comparison."""
+    return f" {' '.join(re.findall(r'[a-z0-9#]+', re.sub(r'{[^{}]*}', '#', wording.lower())))} "
 
 
 def held_out(word: str) -> bool:
@@ -215,20 +222,70 @@ class Gen(random.Random):
     def say(self, seen: Sequence[str], unseen: Sequence[str]) -> str:
         """A wording from the side this generator is on.
 
-        Seen wordings are patterns (see `spell`); one that comes out equal to an unseen wording is
-        drawn again. Unseen wordings are taken as they are.
+        Seen wordings are patterns (see `moods`); one that holds an unseen wording, whatever its
+        case and punctuation, is drawn again. Unseen wordings are taken as they are.
         """
         if self.unseen:
             return self.choice(unseen)
-        while (made := self.spell(self.choice(seen))) in unseen:
-            pass
-        return made
+        return self.fresh(lambda: self.spell(self.choice(seen)), unseen)
+
+    def fresh(self, make: Callable[[], str], unseen: Sequence[str]) -> str:
+        """What `make` gives, once it holds no unseen wording."""
+        refused = [bare(wording) for wording in unseen]
+        while True:
+            made = make()
+            plain = bare(made)
+            if not any(r in plain for r in refused):
+                return made
+
+    def laid_out(
+        self, asks: tuple[str, ...] | str, layouts: Sequence[str], unseen: Sequence[str],
+        **slots: str,
+    ) -> str:  # fmt: skip
+        """A request in one of the layouts, with the slots (list, body, kind, ...) filled in.
+
+        asks: patterns, or one request that is ready.
+        """
+
+        def make() -> str:
+            text = self.spell(self.choice(layouts))
+            if "{context}" in text:
+                context = self.spell(self.choice(wordings.CONTEXTS)) if self.chance(0.7) else ""
+                context = context.replace("{name}", self.first()) or self.sentence()
+                text = text.replace("{context}", context)
+            ask = self.spell(self.choice(asks)) if isinstance(asks, tuple) else asks
+            if ask.endswith("?"):
+                for mark in ".:;":
+                    text = text.replace("{ask}" + mark, "{ask}")
+            return text.replace("{ask}", ask)
+
+        text = self.fresh(make, unseen)
+        for key, value in slots.items():
+            text = text.replace("{" + key + "}", value)
+        return text
 
     def spell(self, pattern: str) -> str:
-        """Choose among [this|that|] in a pattern, innermost brackets first."""
-        while "[" in pattern:
-            pattern = re.sub(r"\[([^\[\]]*)\]", lambda m: self.choice(m[1].split("|")), pattern)
-        return pattern
+        """A sentence of a pattern."""
+        if pattern.startswith("!"):
+            made = moods.mood(self, moods.expand(self, pattern[1:]))
+        else:
+            made = moods.expand(self, pattern).lstrip()
+        if not self.unseen and self.chance(0.1):
+            made = self.disturbed(made)
+        named = "_" in made.split(" ", 1)[0]
+        return made if named or self.unseen or self.chance(0.15) else moods.capital(made)
+
+    def disturbed(self, wording: str) -> str:
+        """With a stray word between two words, or without the small words that carry little."""
+        if self.chance(0.4):
+            return re.sub(
+                r"(?<=[a-z]) (the|a|an|this|that|is|be|my|it|should|must)(?= [a-z{])", "", wording
+            )
+        gaps = [m.start() for m in re.finditer(r"(?<=[a-z]) (?=[a-z])", wording)]
+        if not gaps:
+            return wording
+        at = self.choice(gaps)
+        return f"{wording[:at]} {self.word()}{wording[at:]}"
 
     def chance(self, share: float) -> bool:
         return self.random() < share
@@ -258,6 +315,24 @@ class Gen(random.Random):
     def fake(self) -> str:
         """A made-up word, so that copying cannot be replaced by knowing the words."""
         return "".join(self.choice(SYLLABLES) for _ in range(self.randint(2, 4)))
+
+    def letters(self) -> str:
+        """A word of random letters, pronounceable or not."""
+        pools = (
+            ("bcdfghjklmnprstvwz", "aeiou") if self.chance(0.7) else ("abcdefghijklmnopqrstuvwxyz",)
+        )
+        return "".join(self.choice(pools[i % len(pools)]) for i in range(self.randint(3, 9)))
+
+    def any_word(self) -> str:
+        """A lower-case word of any list, or a made-up one."""
+        lex = self.lex
+        pools = (lex.nouns, lex.nouns, lex.words, lex.words, lex.adjectives, lex.verbs)
+        kind = self.random()
+        if kind < 0.72:
+            return self.choice(self.choice(pools))
+        if kind < 0.82:
+            return self.choice(self.choice((lex.first, lex.last, lex.cities))).lower()
+        return self.fake() if kind < 0.92 else self.letters()
 
     def city(self) -> str:
         return self.choice(self.lex.cities) if self.chance(0.85) else self.fake().capitalize()

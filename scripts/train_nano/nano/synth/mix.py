@@ -11,11 +11,11 @@ from .gen import Gen
 from .types import Chat, Turn
 
 FAMILIES: tuple[tuple[float, Callable[[Gen], Turn]], ...] = (
-    (9, arith.direct), (5, problems.word_problem), (13, stories.story_problem), (2, arith.convert), (2, arith.compare),
-    (28, edits.edit), (7, coding.write), (2, coding.explain), (5, coding.describe_real),
-    (10, data.reformat), (9, data.lookup), (3, data.field_question), (2, text.greeting),
-    (3, text.fact), (6, text.reading), (10, text.list_task), (5, text.repeat), (1.5, text.summarize),
-    (2, text.story), (1, text.letter), (1, text.classify), (2, text.continue_prose), (2, longer.needle),
+    (7, arith.direct), (14, problems.word_problem), (9, stories.story_problem), (1, arith.convert), (1, arith.compare),
+    (34, edits.edit), (4, coding.write), (1, coding.explain), (3, coding.describe_real),
+    (13, data.reformat), (6, data.lookup), (2, data.field_question), (2, text.greeting),
+    (2, text.fact), (4, text.reading), (20, text.list_task), (4, text.repeat), (1, text.summarize),
+    (1.5, text.story), (1, text.letter), (1, text.classify), (1.5, text.continue_prose), (1.5, longer.needle),
 )  # fmt: skip
 MAKERS = [f[1] for f in FAMILIES]
 WEIGHTS = [f[0] for f in FAMILIES]
@@ -26,7 +26,7 @@ SYSTEMS = (
     "You are an AI assistant that can call functions.", "Today is a working day.",
     "Follow the instructions of the user carefully.", "Use the tools when they help.",
 )  # fmt: skip
-LEVEL_SHARES = {"off": 30, "low": 14, "medium": 28, "xhigh": 28}
+LEVEL_SHARES = {"off": 42, "low": 12, "medium": 28, "xhigh": 18}
 
 
 def sample_chat(g: Gen) -> Chat:

@@ -14,6 +14,7 @@ from attrs import frozen
 from . import columns
 from .gen import Gen, plural
 from .types import Thought, Turn
+from .wordings_problems import PROBLEMS
 
 Numbers = dict[str, int]
 Step = tuple[str, str | int, str | int, str]  # what it is, left, right, operation
@@ -210,6 +211,10 @@ KINDS: tuple[Kind, ...] = (
          ("{p} picked {a} {it}, and {q} picked {b} times that number. How many {it} did both pick?",),
          "Together it is {r}."),
 )  # fmt: skip
+OPENINGS = (
+    "[Here is|This is|Listen to|Read|Solve|I have] [a|this|the next|one] [problem|riddle|puzzle|exercise|story|task][.|:]", "[A|One|Next] [riddle|question|problem|exercise][:|.]", "[Think|Calculate|Be careful|Help me|Hello|Try this][.|:|!]",
+    "My [teacher|son|daughter|friend|homework] [asks|asks me|wants to know|says][:|] ", "[Tom|Everybody|The class] [was asked|could not solve][ this|][:|]",
+)  # fmt: skip
 PREFIXES = ("", "", "", "Solve this: ", "Word problem: ", "Please help. ", "Here is a question. ")
 SUFFIXES = ("", "", "", " Show your work.", " Explain step by step.", " Give only the answer.")
 
@@ -235,14 +240,20 @@ def _solve(kind: Kind, numbers: Numbers) -> tuple[list[str], list[str], int]:
 
 def word_problem(g: Gen) -> Turn:
     """A word problem with people, things and one or two operations."""
-    kind = g.choice(KINDS)
+    index = g.randrange(len(KINDS))
+    kind = KINDS[index]
     numbers = kind.make(g)
     brief, steps, r = _solve(kind, numbers)
     p = g.first()
     q = next(n for n in iter(g.first, "") if n != p)
     thing = plural(g.noun()) if g.chance(0.93) else plural(g.fake())
     values: dict[str, Any] = {"p": p, "q": q, "it": thing, "r": r, **numbers}
-    question = g.say(kind.seen, kind.unseen).format(**values)
+    if not g.unseen:
+        values |= {"pl": g.noun(), "r1": g.first()}
+    told = kind.seen if g.unseen or g.chance(0.25) else PROBLEMS[index]
+    question = g.say(told, kind.unseen).format(**values)
+    if not g.unseen and g.chance(0.1):
+        question = f"{g.spell(g.choice(OPENINGS))} {question}"
     final = kind.final.format(**values)
     suffix = g.choice(SUFFIXES)
     if suffix == " Give only the answer.":

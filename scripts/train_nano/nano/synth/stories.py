@@ -8,6 +8,8 @@ from .types import Thought, Turn
 
 # Patterns for `Gen.spell`; {p} {q} people, {it} things, {n} {m} numbers, {pl} a place.
 START = (
+    "{p} <has> {n} {it}[ in a <box>| in the {pl}| for sale|].",
+    "[Inside|Near|Behind|Under|Next to] the {pl} [there are|there were|we find|lie|are] {n} {it}.",
     "{p} [has|owns|keeps|holds|carries|starts with|begins with|finds|counts|had|owned|possesses|collected|made|baked|bought|gathered] {n} {it}[ in the morning| at home| at first| in a bag| on the table|].",
     "[There are|There were|We see|Somebody left|You can count] {n} {it} [in|on|at|near|behind|inside] the {pl}.",
     "[A|The|One] {pl} [has|holds|contains|stores|had|held|contained] {n} {it}.",
@@ -16,6 +18,9 @@ START = (
     "[From|Out of] the {pl}, {p} [takes|got|picks] {n} {it}.",
 )
 GAIN = (
+    "<when>[,|] {n} <more> [{it} |ones |][arrive|come|are added|are delivered|show up|join|turn up|follow|are brought by {q}|are found].",
+    "{p} <gets> {n}[ more| others| further ones| extra| {it} more].",
+    "{n}[ more| further| new|] {it} [are added to them|come on top|are put beside them|join the others|arrive from the {pl}].",
     "{q} [gives|hands|sends|brings|sells|lends|offers] {p} {n} [more|extra|other|additional|new|further|] {it}.",
     "[Then|Later|After that|Next|In the evening|The next day|By noon|Afterwards|Soon], {n} [more|extra|other|additional|new|further] [{it} |ones |][arrive|come|are added|are delivered|are put there|show up|join].",
     "{p} [buys|finds|gets|receives|wins|makes|adds|collects|picks|earns|is given|takes|brings|orders|discovers] {n} [more|others|extra|additional ones|further ones|more of them|new ones|more {it}].",
@@ -24,6 +29,9 @@ GAIN = (
     "{q} [puts in|adds|brings along|contributes|throws in] {n}[ more| {it}| others|].",
 )
 LOSS = (
+    "{p} <drops> {n}[ of them| {it}| of the {it}|].",
+    "<when>[,|] {n} [{it} |of them |][are lost|disappear|are sold|go missing|are eaten|are used up|are removed|are thrown out|are handed out|run away|are given to {q}|vanish].",
+    "[But|Alas,|However,|Unfortunately,] {n} [{it} |of them |][break|are lost|disappear|are used up|are gone|get spoiled|leave].",
     "{p} [gives|sells|sends|lends|hands|loses|donates|mails] {n} [of them |{it} |][to {q}|away to {q}|over to {q}].",
     "{p} [loses|breaks|eats|uses|drops|throws away|gives away|sells|forgets|wastes|burns|spends|returns|uses up|hides|misses] {n}[ of them| {it}|].",
     "[Then|Later|After that|Next|In the evening|The next day|By noon|Afterwards|Sadly], {n} [{it} |of them |][break|are lost|disappear|are sold|are taken away|go missing|are eaten|are used|are removed|are stolen|get broken|fall down|leave].",
@@ -31,6 +39,8 @@ LOSS = (
     "{n} [of the {it}|of them|{it}] [are|were|get|got] [sold|lost|broken|eaten|taken|used up|removed|given away|damaged|thrown away|spoiled].",
 )
 GROUPS = (
+    "[There are|{p} has|{p} buys|{q} brings|We see] {n} <boxes> [with|of|holding|that contain] {m} {it} [each|in each|apiece].",
+    "{n} <people> [each|] [have|bring|get|carry] {m} {it}[ each|].",
     "{p} [has|buys|packs|fills|carries|owns|brings|finds|orders|prepares|stacks] {n} [boxes|bags|packs|baskets|crates|shelves|trays|sacks|jars|piles|rows|cases|drawers] [with|of|that hold|holding|containing] {m} {it} [each|in each|in every one|apiece|per piece].",
     "[There are|There were|We see] {n} [boxes|bags|rows|tables|shelves|rooms|teams|groups|lines|floors|houses|cars] [with|of|that have] {m} {it} [each|in each|in every one|apiece].",
     "[Each|Every] [box|bag|shelf|row|day|hour|week|table|child|page|room] [has|holds|gets|takes|brings|contains|needs|gives] {m} {it}[.|, and] [there are|{p} has|there were|we have] {n} of [them|these].",
@@ -39,6 +49,8 @@ GROUPS = (
     "{n} [people|children|friends|workers|guests|players] [each |][have|bring|buy|get|make|own|carry] {m} {it} [each|apiece|per person].",
 )
 SHARE = (
+    "{n} <people> [share|split|divide] [them|all of them|everything] <evenly>.",
+    "[Everything|All of it|All {it}] [goes|is given|is handed out] <evenly> to {n} <people>.",
     "{p} [shares|divides|splits|distributes|spreads] [them|all of them|everything|all {it}] [equally|evenly|fairly] [among|between|over|to] {n} [friends|people|children|boxes|bags|groups|neighbors|teams].",
     "[They|All of them|The {it}|All {it}] are [packed|put|divided|split|sorted|placed] [equally|evenly] [into|in|over|among] {n} [boxes|bags|rows|groups|baskets|shelves].",
     "{n} [friends|people|children|teams|boxes|guests] [get|receive|hold|take] [the same number|an equal share|equally many|the same amount][ of them|].",
@@ -67,6 +79,8 @@ ASK_TOTAL = (
     "How [much|many] [is that|is it|does that make] [in total|altogether|in all|together]?",
 )
 ASK_SHARE = (
+    "{n} <people> [share|split|divide] [them|all of them|everything] <evenly>.",
+    "[Everything|All of it|All {it}] [goes|is given|is handed out] <evenly> to {n} <people>.",
     "How many {it} [does each get|are in each|does one get|go to each|is that for each|are there in one|does everyone get|does every one hold]?",
     "[What is|Find|Tell me] the share of [each|one][?|.]",
     "How many [for each|each|does one get|is that apiece|per person|in each]?",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import facts
+from . import facts, wordings
 from .gen import COLORS, DAYS, JOBS, MONTHS, Gen, plural
 from .types import Thought, Turn
 
@@ -132,7 +132,10 @@ def _numbered(items: list[str]) -> str:
 def list_task(g: Gen) -> Turn:
     """One operation on a list of words."""
     count = g.randint(3, 8)
-    items = list(dict.fromkeys(g.fake() if g.chance(0.2) else g.noun() for _ in range(count)))
+    if g.unseen:
+        items = list(dict.fromkeys(g.fake() if g.chance(0.2) else g.noun() for _ in range(count)))
+    else:
+        items = list(dict.fromkeys(g.any_word() for _ in range(count)))
     listed = ", ".join(items)
     k = g.randint(1, len(items))
     last, pick = items[-1], items[k - 1]
@@ -149,8 +152,9 @@ def list_task(g: Gen) -> Turn:
         ((f"[Remove|Delete|Drop|Take out|Erase|Omit|Strike|Cut|Take away] {pick}[ from this list| from the list| here| from these|]: {{}}", f"[Write|Give|Repeat|Print|Show] [this list|the list|these words|the others|these] without {pick}: {{}}", f"{{}}\n\n[Remove|Delete|Drop|Take out|Omit] {pick}.", f"[I do not want|No longer wanted|Get rid of|Skip|Everything except|Everything but|All words except] {pick}: {{}}", f"[Can|Could] you [remove|delete|drop] {pick}? {{}}", f"The list should not [have|hold|contain|include] {pick}: {{}}"), (f"Leave out {pick}: {{}}",), ", ".join(i for i in items if i != pick)),
         (("[Write|Put|Print|List|Show|Place] [each|every] [word|item|entry|one] [on|in] [its own|a new|a separate|an extra] line: {}", "[One word per line|One per line|Line by line|Each on a new line|One item in each line]: {}", "[Split|Divide|Cut|Separate] [this|this list|the list|these|the words] [into|over|across] [lines|separate lines|single lines|several lines]: {}", "{}\n\n[One per line|Each on its own line|On separate lines], please.", "Use [one line|a new line] [for each|per|for every] [word|item|entry]: {}"), ("Break this list into lines: {}",), "\n".join(items)),
     )  # fmt: skip
-    weights = [1] * len(forms) if g.unseen else [4, 3, 2, 1, 1, 1, 1, 1, 2, 2, 1]
-    seen, unseen, answer = g.choices(forms, weights)[0]
+    weights = [1] * len(forms) if g.unseen else [6, 3, 2, 1, 1, 4, 2, 2, 3, 2, 1]
+    index = g.choices(range(len(forms)), weights)[0]
+    seen, unseen, answer = forms[index]
     steps = _numbered(items)
     if answer == ", ".join(sorted(items)):
         thought = Thought(
@@ -165,7 +169,13 @@ def list_task(g: Gen) -> Turn:
             (steps, "I apply what the user asked for."),
             "This is a list task.",
         )
-    return Turn(g.say(seen, unseen).format(listed), thought, answer)
+    if g.unseen or g.chance(0.25):
+        return Turn(g.say(seen, unseen).format(listed), thought, answer)
+    patterns = tuple(wordings.LISTS.values())[index]
+    for value, slot in ((pick, "{pick}"), (str(k), "{k}")):
+        unseen = tuple(f"{u} ".replace(f" {value}", f" {slot}") for u in unseen)
+    ask = g.laid_out(patterns, wordings.LIST_LAYOUTS, unseen, k=str(k), pick=pick, list=listed)
+    return Turn(ask, thought, answer)
 
 
 def repeat(g: Gen) -> Turn:

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
+from . import moods, wordings_tools
 from .gen import COLORS, Gen, join_and, plural
 
 ArgMaker = Callable[[Gen], Any]
@@ -224,24 +225,12 @@ FRAMES_UNSEEN = (
     "It is time to {verb} the {noun}; take {spoken}.", "Would you {verb} a {noun} for me? {Spoken}.",
     "Go ahead and run {name} using {spoken}.",
 )  # fmt: skip
-LINKS = (
-    "{} {{{}}}",
-    "{} {{{}}}",
-    "{} = {{{}}}",
-    "{}: {{{}}}",
-    "the {} {{{}}}",
-    "{} being {{{}}}",
-    "a {} of {{{}}}",
-    "{} equal to {{{}}}",
-    "{{{1}}} as the {0}",
-    "{{{1}}} for {0}",
-)
 LINKS_UNSEEN = ("{} {{{}}}", "{} = {{{}}}", "{}: {{{}}}", "the {} {{{}}}", "{} set to {{{}}}")
 
 
 def spoken_arguments(g: Gen, args: Sequence[Arg]) -> str:
     """The arguments in words, with {placeholders} for the values."""
-    links = LINKS_UNSEEN if g.unseen else LINKS
+    links = LINKS_UNSEEN if g.unseen else wordings_tools.LINKS
     return join_and([
         g.choice(links).format(a.name.replace("_", " ") if g.chance(0.7) else a.name, a.name)
         for a in args
@@ -293,10 +282,11 @@ def made_up(g: Gen) -> Spec:
             args.append(Arg(name, kind, f"The {name.replace('_', ' ')}", make, extra))
     name = f"{verb}_{noun}"
     spoken = spoken_arguments(g, args)
-    frame = g.say(FRAMES, FRAMES_UNSEEN)
+    frame = g.say(FRAMES + wordings_tools.FRAMES, FRAMES_UNSEEN)
     ask = frame.format(
         verb=verb,
         Verb=verb.capitalize(),
+        ing=moods.gerund(verb),
         noun=noun,
         name=name,
         spoken=spoken,

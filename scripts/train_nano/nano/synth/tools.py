@@ -9,6 +9,7 @@ from .asks import GENERIC, MORE
 from .gen import Gen, join_and
 from .toolbox import SPECS, Spec, definition, made_up, spoken_arguments
 from .types import Call, Thought, Turn
+from .wordings_tools import INSTRUCTIONS, SECOND
 
 
 def shown(value: Any) -> str:
@@ -60,7 +61,10 @@ def _wordings(g: Gen, spec: Spec) -> tuple[str, ...]:
         desc = spec.description[0].lower() + spec.description[1:]
         values = {"name": spec.name, "desc": desc, "Desc": spec.description, "spoken": spoken}
         return (g.spell(g.choice(GENERIC)).format(**values, Spoken=spoken[0].upper() + spoken[1:]),)
-    return spec.asks if g.chance(0.25) else MORE[spec.name]
+    part = g.random()
+    if part < 0.2:
+        return spec.asks
+    return MORE[spec.name] if part < 0.5 else INSTRUCTIONS[spec.name]
 
 
 def request(g: Gen, spec: Spec | None = None) -> tuple[Spec, dict[str, Any], str]:
@@ -70,6 +74,10 @@ def request(g: Gen, spec: Spec | None = None) -> tuple[Spec, dict[str, Any], str
     ask = g.say(_wordings(g, spec), spec.unseen).format(**{k: shown(v) for k, v in args.items()})
     if g.chance(0.1):
         ask = g.choice(["Hi! ", "Hello, ", "Please help me. ", "Quick question: "]) + ask
+    elif not g.unseen and g.chance(0.08):
+        ask = f"{g.sentence()} {ask}"
+    if not g.unseen and g.chance(0.3) and ask[-1] not in ".?!\"'`":
+        ask += "."
     return spec, args, ask
 
 
@@ -100,6 +108,7 @@ def _exchange(g: Gen, specs: list[Spec]) -> list[Turn]:
                     "After that: ",
                     "[Also|And|Second|Next|Furthermore|In addition|Secondly|Another thing|One more thing|Plus|Finally][:|,] ",
                     "",
+                    *(f"{link} " for link in SECOND),
                 ),
                 ("Besides, ",),
             )
