@@ -5,7 +5,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-NATIVE := $(wildcard core/outrider/native/*.c core/outrider/native/*.h core/outrider/native/build_kernels.py)
+NATIVE := $(wildcard core/outrider/*/*.c core/outrider/*/*.h core/outrider/*/build_*.py)
 
 .PHONY: run test check bench clean
 

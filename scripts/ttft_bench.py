@@ -46,12 +46,14 @@ class Conversation:
     opening: tuple[int, ...]
 
 
-def conversation(pipeline: Pipeline, seed: int, tokens: int, answer: int) -> Conversation:
+def conversation(
+    pipeline: Pipeline, seed: int, tokens: int, answer: int, said: str
+) -> Conversation:
     """A conversation whose second prompt has `tokens` tokens after an answer of `answer`."""
     rng = random.Random(seed)
     tokenize = pipeline.tokenize
     opening = tokenize("<|im_start|>assistant\n")
-    message = tokenize("<|im_end|>\n<|im_start|>user\nAnd then?<|im_end|>\n")
+    message = tokenize(f"<|im_end|>\n<|im_start|>user\n{said}<|im_end|>\n")
     head, tail = tokenize("<|im_start|>user\n"), tokenize("<|im_end|>\n")
     length = tokens - answer - len(message) - 2 * len(opening) - len(head) - len(tail)
     filler = tokenize(" ".join(rng.choices(WORDS.split(), k=2 * tokens)))[:length]
@@ -109,7 +111,7 @@ class Bench:
 
     def measure(self, path: str, seed: int) -> dict[str, Any]:
         """One conversation: its second turn by `path`, and cold."""
-        talk = conversation(self.pipeline, seed, self.args.tokens, CONTINUED)
+        talk = conversation(self.pipeline, seed, self.args.tokens, CONTINUED, self.args.message)
         prompt, opening = self.second_turn(talk), len(talk.opening)
         found: dict[str, Any] = {
             "path": path,
@@ -135,7 +137,7 @@ class Bench:
 
     def from_disk(self, items: Iterator[Any]) -> Iterator[dict[str, Any]]:
         """The disk path, in a process that has nothing in memory."""
-        warm = conversation(self.pipeline, -1, self.args.tokens, CONTINUED)
+        warm = conversation(self.pipeline, -1, self.args.tokens, CONTINUED, self.args.message)
         self.cold(warm.first, len(warm.opening), 2)
         for prompt, opening in items:
             before = dict(self.cache.statistics()["hits"])
@@ -190,8 +192,7 @@ def add_gaps(args: argparse.Namespace, different: list[dict[str, Any]]) -> None:
             for start in range(0, len(tokens), target.n_batch):
                 rows = tokens[start : start + target.n_batch]
                 target.batch.clear()
-                target.batch.extend(rows, start, 0)
-                target.batch.outputs[len(rows) - 1] = 1
+                target.batch.extend(rows, start, 0, last_output=True)
                 target.decode()
             logits = target.logits(len(rows) - 1)
             gap = round(float(logits[cold[at]] - logits[mine[at]]), 4)
@@ -239,6 +240,11 @@ def main() -> None:
     parser.add_argument("--model", help="model file or packaged name")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--tokens", type=int, default=1100, help="length of the second prompt")
+    parser.add_argument(
+        "--message",
+        default="And then? Tell me what the others did after the bridge was gone.",
+        help="the user's second message",
+    )
     parser.add_argument("--repeats", type=int, default=7, help="conversations a path")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--from-disk", type=Path, help=argparse.SUPPRESS)

@@ -43,7 +43,17 @@ from outrider.pipeline import Pipeline
 from outrider.sequence import Finish, FinishReason, Request, Sequence, Slot
 from outrider.states import Snapshot, States
 from outrider.step import NO_DRAFT, Accepted, Distribution, Draft, LogProb, Step
-from outrider.target import Batch, Context, Engine, EnginePlan, ModelInfo, Needs, Rows, Vocabulary
+from outrider.target import (
+    Batch,
+    Context,
+    Engine,
+    EnginePlan,
+    ModelInfo,
+    Needs,
+    RowBuffer,
+    Rows,
+    Vocabulary,
+)
 
 __version__ = "0.1.0"
 
@@ -87,6 +97,7 @@ __all__ = [
     "Request",
     "RequestError",
     "Reuse",
+    "RowBuffer",
     "Rows",
     "Runtime",
     "Sampler",

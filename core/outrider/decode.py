@@ -138,9 +138,8 @@ class Decoder:
             if pauses and pauses[0] <= end:
                 end = pauses.pop(0)
             batch.clear()
-            batch.extend(prompt[start:end], start, slot.id)
             last = end == len(prompt)
-            batch.outputs[batch.size - 1] = last
+            batch.extend(prompt[start:end], start, slot.id, last_output=last)
             target.decode()
             slot.decoded(end - start)
             self.drafter.observe(sequence, 0, end - start)
@@ -257,17 +256,18 @@ class Decoder:
         """Emit the accepted drafts and the token after them, up to the first stop condition."""
         request, stream, eog = sequence.request, sequence.stream, self.engine.vocabulary.eog
         assert stream is not None
-        kept: list[int] = []
+        kept = [*draft.tokens[: answer.count], answer.token]
         if sequence.cancelled:
             sequence.finish = Finish(FinishReason.CANCELLED, "the request was cancelled")
-        for token in (*draft.tokens[: answer.count], answer.token):
-            kept.append(token)
-            if token in eog and not request.ignore_eog:
-                sequence.finish = Finish(FinishReason.STOP, "end-of-generation token")
-                break
-            if stream.push(token):
-                sequence.finish = Finish(FinishReason.STOP, "stop string")
-                break
+        ended = not request.ignore_eog and not eog.isdisjoint(kept)
+        if ended:
+            kept = kept[: next(i for i, token in enumerate(kept, 1) if token in eog)]
+        stopped = stream.push(kept[:-1] if ended else kept)
+        if stopped is not None:
+            kept = kept[:stopped]
+            sequence.finish = Finish(FinishReason.STOP, "stop string")
+        elif ended:
+            sequence.finish = Finish(FinishReason.STOP, "end-of-generation token")
         sequence.tokens.extend(kept)
         if request.constraint is not None:
             request.constraint.commit(kept)

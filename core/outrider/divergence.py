@@ -69,8 +69,7 @@ def plain_logits(
     try:
         for rows in (*chunks, *([token] for token in output)):
             batch.clear()
-            batch.extend(rows, position, slot.id)
-            batch.outputs[batch.size - 1] = 1
+            batch.extend(rows, position, slot.id, last_output=True)
             target.decode()
             position += len(rows)
         return np.array(target.logits(batch.size - 1))

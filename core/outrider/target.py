@@ -79,6 +79,20 @@ class Vocabulary(Protocol):
         ...
 
 
+class RowBuffer:
+    """Rows of float32 that outlive the batch they were exported by.
+
+    `array` is [capacity, width]; contexts and batches copy whole rows from and to it without
+    going through NumPy, whose calls are slow where a decode call emptied the caches.
+    """
+
+    def __init__(self, capacity: int, width: int) -> None:
+        self.array: NDArray[np.float32] = np.zeros((capacity, width), np.float32)
+        self.address = self.array.ctypes.data
+        """Where row 0 lies in memory."""
+        self.row_bytes = 4 * width
+
+
 class Batch(Protocol):
     """Rows for one decode call, written through preallocated arrays.
 
@@ -103,9 +117,22 @@ class Batch(Protocol):
         ...
 
     def extend(
-        self, tokens: Sequence[int], position: int, sequence: int, output: bool = False
+        self,
+        tokens: Sequence[int],
+        position: int,
+        sequence: int,
+        output: bool = False,
+        *,
+        last_output: bool = False,
     ) -> int:
-        """Append rows at consecutive positions, outputs on all or none; returns the first."""
+        """Append rows at consecutive positions; returns the index of the first.
+
+        Outputs on all of them, on the last one, or on none.
+        """
+        ...
+
+    def take_rows(self, at: int, rows: RowBuffer, first: int, count: int) -> None:
+        """Copy rows of a buffer into the embeddings of rows from `at`."""
         ...
 
     def take_hidden(self, at: int, source: Context, row: int, count: int = 1) -> None:
@@ -161,6 +188,25 @@ class Context(Protocol):
         """The most likely token after an output row."""
         ...
 
+    def match(self, row: int, tokens: Sequence[int], position: int) -> tuple[int, int]:
+        """How many of `tokens` are the most likely ones, and the most likely token after those.
+
+        Row `row` predicts the first of `tokens`, the rows after it the others; all are output
+        rows. `position` is that of the first, for messages. Raises LogitsError for a row without
+        a most likely token.
+        """
+        ...
+
+    def chain(self, rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+        """Decode `batch`, and go on from its output row `rows[i]` by `lengths[i]` ≥ 1 tokens.
+
+        Each is the most likely one, and is fed back at the next position with the `nextn` row
+        that predicted it, as a multi-token-prediction head takes them. `rows` ascend, one a
+        sequence. Returns the tokens by row; the last one of each was not fed. `batch` is used
+        up. Raises EngineError or LogitsError.
+        """
+        ...
+
     def attach_argmax(self) -> bool:
         """Compute `argmax` on the device from now on; False when the backend cannot."""
         ...
@@ -189,6 +235,10 @@ class Context(Protocol):
 
     def hidden(self, row: int, count: int) -> NDArray[np.float32]:
         """Exported `nextn` rows [count, n_embd] of `count` batch rows from `row`."""
+        ...
+
+    def keep_hidden(self, row: int, count: int, rows: RowBuffer, at: int) -> None:
+        """Copy `count` exported `nextn` rows from batch row `row` to rows `at` … of a buffer."""
         ...
 
     def layer_input(self, layer: int, row: int, count: int) -> NDArray[np.float32]:

@@ -22,19 +22,29 @@ class TextStream:
         self._vocabulary = vocabulary
         self._decode = _decoder(errors="replace").decode
         self._stop = tuple(s for s in stop if s)
+        self._waiting: list[int] = []
         self._held = ""
         self._stopped = False
         self._ready: list[str] = []
         self._taken: list[str] = []
 
-    def push(self, token: int) -> bool:
-        """Append one token. True when it completed a stop string; the text ends before that."""
-        if self._vocabulary.is_control(token):
-            return False
-        return self._append(self._decode(self._vocabulary.piece(token)))
+    def push(self, tokens: Sequence[int]) -> int | None:
+        """Append tokens. A number: so many of them completed a stop string.
+
+        The text then ends before the stop string, and nothing may follow. Without stop strings
+        the tokens wait, and become text when somebody asks for it.
+        """
+        if not self._stop:
+            self._waiting.extend(tokens)
+            return None
+        for count, token in enumerate(tokens, 1):
+            if self._append(self._decode(self._bytes((token,)))):
+                return count
+        return None
 
     def take(self) -> str:
         """The text that became certain since the last call."""
+        self._settle()
         if not self._ready:
             return ""
         text = "".join(self._ready)
@@ -44,6 +54,7 @@ class TextStream:
 
     def close(self) -> None:
         """Nothing follows: release what was held back, and a cut character as U+FFFD."""
+        self._settle()
         if not self._stopped and not self._append(self._decode(b"", True)):
             self._ready.append(self._held)
             self._held = ""
@@ -51,14 +62,24 @@ class TextStream:
     @property
     def text(self) -> str:
         """All certain text so far."""
+        self._settle()
         return "".join(self._taken) + "".join(self._ready)
 
+    def _bytes(self, tokens: Sequence[int]) -> bytes:
+        vocabulary = self._vocabulary
+        return b"".join(vocabulary.piece(t) for t in tokens if not vocabulary.is_control(t))
+
+    def _settle(self) -> None:
+        """Make text of the tokens that wait."""
+        if self._waiting:
+            self._append(self._decode(self._bytes(self._waiting)))
+            self._waiting.clear()
+
     def _append(self, text: str) -> bool:
-        if not self._stop:
-            if text:
-                self._ready.append(text)
-            return False
         if not text:
+            return False
+        if not self._stop:
+            self._ready.append(text)
             return False
         self._held += text
         found = [i for i in (self._held.find(s) for s in self._stop) if i >= 0]

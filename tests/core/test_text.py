@@ -37,7 +37,7 @@ def run(pieces, stop=()):
     parts = []
     ended = None
     for i in range(len(pieces)):
-        if stream.push(i):
+        if stream.push([i]):
             ended = i
             break
         parts.append(stream.take())
@@ -70,7 +70,7 @@ def test_a_character_comes_as_soon_as_its_last_byte(text, places):
     stream = TextStream(Bytes(pieces))
     so_far = b""
     for i, piece in enumerate(pieces):
-        stream.push(i)
+        stream.push([i])
         so_far += piece
         assert stream.text == codecs.getincrementaldecoder("utf-8")().decode(so_far)
 
@@ -109,7 +109,7 @@ def test_no_more_is_held_back_than_could_begin_a_stop_string(text, stop, places)
     decode = codecs.getincrementaldecoder("utf-8")().decode
     certain = ""
     for i, piece in enumerate(pieces):
-        if stream.push(i):
+        if stream.push([i]):
             return
         certain += decode(piece)
         held = certain[len(stream.text) :]
@@ -160,6 +160,6 @@ def test_empty_stop_strings_stop_nothing():
 def test_control_tokens_are_no_text():
     stream = TextStream(VOCABULARY, (" <|end|>",))
     for token in (*VOCABULARY.tokenize(" rider"), VOCABULARY.end, VOCABULARY.go):
-        assert not stream.push(token)
+        assert not stream.push([token])
     stream.close()
     assert stream.text == " rider"

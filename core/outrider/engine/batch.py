@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.engine.library import ffi
+from outrider.engine import _calls
 from outrider.errors import EngineError
+from outrider.target import RowBuffer
 
+ffi: Any = _calls.ffi
+_lib: Any = _calls.lib
 _SMALL = 32
+"""Rows that are written by one compiled call: on a cold cache each NumPy assignment costs µs."""
 
 
 class LlamaBatch:
@@ -39,26 +43,20 @@ class LlamaBatch:
         )
         self._ones = np.ones(capacity, np.int32)
         self._iota = np.arange(capacity, dtype=np.int32)
-        self._struct: Any = ffi.new("llama_batch *")
-        sequences = ffi.cast("llama_seq_id *", self.sequences.ctypes.data)
-        self._sequence_pointers = ffi.new(
-            "llama_seq_id *[]", [sequences + i for i in range(capacity)]
-        )
-        # small writes go through these: on a cold cache a NumPy assignment costs microseconds
-        self._c_tokens = ffi.cast("llama_token *", self.tokens.ctypes.data)
-        self._c_positions = ffi.cast("llama_pos *", self.positions.ctypes.data)
-        self._c_sequences = sequences
-        self._c_outputs = ffi.cast("int8_t *", self.outputs.ctypes.data)
+        self._struct: Any = ffi.new("call_batch *")
+        sequences = ffi.cast("int32_t *", self.sequences.ctypes.data)
+        self._sequence_pointers = ffi.new("int32_t *[]", [sequences + i for i in range(capacity)])
         self._width = width
+        self._embeddings = 0 if self.embeddings is None else self.embeddings.ctypes.data
         s = self._struct
-        s.token = ffi.cast("llama_token *", self.tokens.ctypes.data) if tokens else ffi.NULL
+        s.token = ffi.cast("int32_t *", self.tokens.ctypes.data) if tokens else ffi.NULL
         s.embd = (
             ffi.cast("float *", self.embeddings.ctypes.data)
             if self.embeddings is not None
             else ffi.NULL
         )
         positions = self.positions if self._axes is None else self._axes
-        s.pos = ffi.cast("llama_pos *", positions.ctypes.data)
+        s.pos = ffi.cast("int32_t *", positions.ctypes.data)
         s.n_seq_id = ffi.cast("int32_t *", self._ones.ctypes.data)
         s.seq_id = self._sequence_pointers
         s.logits = ffi.cast("int8_t *", self.outputs.ctypes.data)
@@ -72,15 +70,18 @@ class LlamaBatch:
         i = self.size
         if i >= self.capacity:
             raise EngineError(f"the batch is full: it holds {self.capacity} rows")
-        self._c_tokens[i] = token
-        self._c_positions[i] = position
-        self._c_sequences[i] = sequence
-        self._c_outputs[i] = output
+        _lib.append(self._struct, i, (token,), 1, position, sequence, output, False)
         self.size = i + 1
         return i
 
     def extend(
-        self, tokens: Sequence[int], position: int, sequence: int, output: bool = False
+        self,
+        tokens: Sequence[int],
+        position: int,
+        sequence: int,
+        output: bool = False,
+        *,
+        last_output: bool = False,
     ) -> int:
         """Append rows at consecutive positions; returns the index of the first."""
         i, n = self.size, len(tokens)
@@ -88,29 +89,31 @@ class LlamaBatch:
             raise EngineError(f"{n} more rows do not fit a batch of {self.capacity} ({i} used)")
         self.size = i + n
         if n <= _SMALL:
-            c_tokens, c_positions = self._c_tokens, self._c_positions
-            c_sequences, c_outputs = self._c_sequences, self._c_outputs
-            for j, token in enumerate(tokens, i):
-                c_tokens[j] = token
-                c_positions[j] = position
-                c_sequences[j] = sequence
-                c_outputs[j] = output
-                position += 1
+            if not isinstance(tokens, (list, tuple)):
+                tokens = list(tokens)
+            _lib.append(self._struct, i, tokens, n, position, sequence, output, last_output)
             return i
         self.tokens[i : i + n] = tokens
         self.positions[i : i + n] = self._iota[:n]
         self.positions[i : i + n] += position
         self.sequences[i : i + n] = sequence
         self.outputs[i : i + n] = output
+        if last_output:
+            self.outputs[i + n - 1] = 1
         return i
+
+    def take_rows(self, at: int, rows: RowBuffer, first: int, count: int) -> None:
+        """Copy rows of a buffer into the embeddings of rows from `at`."""
+        size = rows.row_bytes
+        _lib.copy(self._embeddings + at * size, rows.address + first * size, count * size)
 
     def take_hidden(self, at: int, source: Any, row: int, count: int = 1) -> None:
         """Copy exported `nextn` rows of a context into the embeddings of rows from `at`."""
-        width = self._width
-        ffi.memmove(self._struct.embd + at * width, source.hidden_pointer(row), 4 * count * width)
+        size = 4 * self._width
+        _lib.copy(self._embeddings + at * size, source.hidden_address(row), count * size)
 
     def struct(self) -> Any:
-        """The filled `llama_batch`, to be passed by value."""
+        """The filled `llama_batch` (cffi `call_batch *`)."""
         n = self.size
         self._struct.n_tokens = n
         if self._axes is not None:
@@ -118,4 +121,4 @@ class LlamaBatch:
             for axis in range(3):
                 self._axes[axis * n : (axis + 1) * n] = self.positions[:n]
             self._axes[3 * n : 4 * n] = 0
-        return self._struct[0]
+        return self._struct

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import perf_counter_ns
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrider import native
+from outrider.engine import _calls, layout
 from outrider.engine import declarations as decl
-from outrider.engine import layout
 from outrider.engine.batch import LlamaBatch
 from outrider.engine.library import ffi, library, recent_messages
 from outrider.engine.ring import RingWrites
-from outrider.errors import EngineError
-from outrider.target import Rows
+from outrider.errors import EngineError, LogitsError
+from outrider.target import RowBuffer, Rows
 
-_NO_LOGIT = float("-inf")
+_lib: Any = _calls.lib
+_new: Any = _calls.ffi.new
 _DECODE_FAILURES = {
     1: "there is no room for the batch; shorten the prompt or raise engine.context",
     2: "decoding was aborted",
@@ -41,12 +41,11 @@ class LlamaContext:
         width: int = 0,
         tokens: bool = True,
         on_accelerator: bool = False,
-        clock: Callable[[], int] = perf_counter_ns,
+        cpu_time: bool = False,
     ) -> None:
         lib = library()
         self._c, self._ext = lib.c, lib.ext
         self._keep = keep
-        self._clock = clock
         recent_messages()
         self._ctx = self._c.llama_init_from_model(model, params)
         if self._ctx == ffi.NULL:
@@ -79,13 +78,30 @@ class LlamaContext:
         self.on_accelerator = on_accelerator
         self._device_argmax = False
         self._row_bytes = 4 * self.n_vocab
-        self._hidden_base = self._ext["get_embeddings_nextn"]
-        self.decodes = 0
-        """Decode calls so far."""
-        self.engine_ns = 0
-        """Nanoseconds spent inside libllama so far: decoding, reading results, rolling back."""
+        self._calls: Any = _new(
+            "context_calls *",
+            {
+                "lib": lib.calls,
+                "ctx": _address(self._ctx),
+                "memory": _address(self._memory),
+                "n_vocab": self.n_vocab,
+                "n_embd": self.n_embd,
+                "cpu_time": cpu_time,
+            },
+        )
+        self._next: Any = _new("int32_t *")
         self.state_bytes = 0
         """Bytes of state saved or loaded so far, on the host or the device."""
+
+    @property
+    def decodes(self) -> int:
+        """Decode calls so far."""
+        return self._calls.decodes
+
+    @property
+    def engine_ns(self) -> int:
+        """Nanoseconds spent inside libllama so far: decoding, reading results, rolling back."""
+        return self._calls.inside_ns
 
     # --- decoding -----------------------------------------------------------------------------
 
@@ -106,29 +122,31 @@ class LlamaContext:
         return LlamaBatch(self.n_batch, width=width, tokens=False, n_positions=self._n_positions)
 
     def _decode(self, batch: LlamaBatch) -> None:
+        self._expect(batch)
+        if _lib.decode(self._calls, batch.struct()):
+            raise self._failure(batch.size)
+
+    def _expect(self, batch: LlamaBatch) -> None:
+        """What is to be known of a batch before it is decoded."""
         if self.ring_depth:
             n = batch.size
             one = self.n_seq_max == 1
             self.ring_writes.expect(n if one else int(np.bincount(batch.sequences[:n]).max()))
         if batch.size > self._most_outputs:
             self._check_outputs(batch)
-        start = self._clock()
-        code = self._c.llama_decode(self._ctx, batch.struct())
-        # every caller reads the results next, so waiting here costs nothing and dates honestly
-        self._c.llama_synchronize(self._ctx)
-        self.engine_ns += self._clock() - start
-        self.decodes += 1
-        if code != 0:
-            said = recent_messages()
-            reason = _DECODE_FAILURES.get(code, f"llama_decode returned {code}")
-            raise EngineError(
-                f"{self._what}: decoding {batch.size} rows failed: {reason}"
-                + (f" (llama.cpp: {said})" if said else "")
-            )
+
+    def _failure(self, rows: int) -> EngineError:
+        said = recent_messages()
+        code: int = self._calls.status
+        reason = _DECODE_FAILURES.get(code, f"llama_decode returned {code}")
+        return EngineError(
+            f"{self._what}: decoding {rows} rows failed: {reason}"
+            + (f" (llama.cpp: {said})" if said else "")
+        )
 
     def _check_outputs(self, batch: LlamaBatch) -> None:
         """More outputs than reserved end the process in an assertion of llama.cpp."""
-        asked = int(np.count_nonzero(batch.outputs[: batch.size]))
+        asked: int = _lib.count_outputs(batch.struct())
         if asked > self._most_outputs:
             raise EngineError(
                 f"{self._what}: {asked} output rows were asked for, {self._most_outputs} are "
@@ -139,31 +157,51 @@ class LlamaContext:
 
     def argmax(self, row: int) -> int:
         """The most likely token after an output row, from the device when a sampler is there."""
-        c, ctx = self._c, self._ctx
-        start = self._clock()
-        if not self._samplers:
-            pointer = c.llama_get_logits_ith(ctx, row)
-            self.engine_ns += self._clock() - start
-            if not pointer:
-                return native.argmax(self.logits(row))  # names what is wrong
-            return native.argmax_at(int(ffi.cast("intptr_t", pointer)), self.n_vocab)
-        if self._ranks and c.llama_get_sampled_candidates_count_ith(ctx, row) == 1:
-            token = c.llama_get_sampled_candidates_ith(ctx, row)[0]
-            logit = c.llama_get_sampled_logits_ith(ctx, row)[0]
-            self.engine_ns += self._clock() - start
-            if not logit > _NO_LOGIT:
-                native.argmax(np.array([logit], np.float32))  # names what is wrong
-            return token
-        token = c.llama_get_sampled_token_ith(ctx, row)
-        self.engine_ns += self._clock() - start
-        if token >= 0:
-            logits = c.llama_get_logits_ith(ctx, row)
-            if not logits[token] > _NO_LOGIT:
-                native.argmax(np.array([logits[token]], np.float32))
-            return token
+        token: int = _lib.best(self._calls, row)
+        return token if token >= 0 else self._unranked(row, token)
+
+    def match(self, row: int, tokens: Sequence[int], position: int) -> tuple[int, int]:
+        """How many of `tokens` are the most likely ones from `row` on, and the one after them."""
+        count: int = _lib.match(self._calls, row, [*tokens], len(tokens), self._next)
+        token: int = self._next[0]
+        while token < 0:
+            try:
+                token = self._unranked(row + count, token)
+            except LogitsError as error:
+                raise LogitsError(f"position {position + count}: {error}") from None
+            if count == len(tokens) or tokens[count] != token:
+                break
+            count += 1
+            token = _lib.best(self._calls, row + count)
+        return count, token
+
+    def _unranked(self, row: int, answer: int) -> int:
+        """The most likely token where the short way found none. Raises LogitsError."""
+        if answer == _lib.ROW_MISSING:
+            raise self._missing(row)
+        if answer != _lib.ROW_UNRANKED:
+            return native.checked(answer)
         ids, ranked = self.top_k(row)
         best = native.argmax(ranked)
         return best if ids is None else int(ids[best])
+
+    def chain(self, rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+        """Decode `batch`, and let its output rows be continued by their most likely tokens."""
+        batch, n, longest = self.batch, len(rows), max(lengths)
+        self._expect(batch)
+        tokens = _new("int32_t[]", n * longest)
+        answer: int = _lib.chain(
+            self._calls, batch.struct(), n, _new("int32_t[]", rows), [*lengths], tokens, longest
+        )
+        if answer == _lib.CALL_FAILED:
+            raise self._failure(batch.size)
+        if answer == _lib.ROW_MISSING:
+            raise EngineError(f"{self._what}: a row to chain from has no logits or hidden row")
+        if answer == _lib.ROW_UNRANKED:
+            raise EngineError(f"{self._what}: the device did not name one token for every row")
+        native.checked(answer)
+        found = list(tokens)
+        return [found[i * longest : i * longest + lengths[i]] for i in range(n)]
 
     def top_k(self, row: int) -> tuple[NDArray[np.int32] | None, NDArray[np.float32]]:
         """Ids and logits that the device ranked: views, valid until the next decode."""
@@ -181,11 +219,14 @@ class LlamaContext:
         # where a device sampler ran, llama.cpp answers with the logits that it left
         ranked = self._c.llama_get_sampled_logits_count_ith(self._ctx, row) if self._samplers else 0
         if pointer == ffi.NULL or 0 < ranked < self.n_vocab:
-            raise EngineError(
-                f"{self._what}: row {row} of the last batch has no logits"
-                + (f": the device kept {ranked} of them" if ranked else "")
-            )
+            raise self._missing(row, ranked)
         return np.frombuffer(ffi.buffer(pointer, self._row_bytes), np.float32)
+
+    def _missing(self, row: int, ranked: int = 0) -> EngineError:
+        return EngineError(
+            f"{self._what}: row {row} of the last batch has no logits"
+            + (f": the device kept {ranked} of them" if ranked else "")
+        )
 
     def export_hidden(self, masked: bool = False) -> None:
         """Export `nextn` rows, of all batch rows (the right choice) or of output rows only."""
@@ -193,16 +234,20 @@ class LlamaContext:
 
     def hidden(self, row: int, count: int = 1) -> NDArray[np.float32]:
         """Exported `nextn` rows [count, n_embd] from batch row `row`: a view."""
-        return _view(self.hidden_pointer(row), count, self.n_embd)
+        pointer = _calls.ffi.cast("float *", self.hidden_address(row))
+        return _view(_calls.ffi.buffer(pointer, 4 * count * self.n_embd), count, self.n_embd)
 
-    def hidden_pointer(self, row: int) -> Any:
-        """Where the exported row of batch row `row` lies (cffi `float *`)."""
-        start = self._clock()
-        pointer = self._hidden_base(self._ctx)
-        self.engine_ns += self._clock() - start
-        if not pointer:
+    def hidden_address(self, row: int) -> int:
+        """Where the exported row of batch row `row` lies in memory."""
+        rows: int = _lib.hidden_rows(self._calls)
+        if not rows:
             raise EngineError(f"{self._what}: no hidden rows are exported")
-        return pointer + row * self.n_embd
+        return rows + 4 * row * self.n_embd
+
+    def keep_hidden(self, row: int, count: int, rows: RowBuffer, at: int) -> None:
+        """Copy exported `nextn` rows from batch row `row` into a buffer."""
+        size = rows.row_bytes
+        _lib.copy(rows.address + at * size, self.hidden_address(row), count * size)
 
     def export_layer_inputs(self, layers: tuple[int, ...]) -> None:
         """Export the input rows of these layers."""
@@ -214,7 +259,8 @@ class LlamaContext:
         pointer = self._ext["get_embeddings_layer_inp"](self._ctx, layer)
         if pointer == ffi.NULL:
             raise EngineError(f"{self._what}: the inputs of layer {layer} are not exported")
-        return _view(pointer + row * self.n_embd_inp, count, self.n_embd_inp)
+        rows = ffi.buffer(pointer + row * self.n_embd_inp, 4 * count * self.n_embd_inp)
+        return _view(rows, count, self.n_embd_inp)
 
     # --- device samplers ----------------------------------------------------------------------
 
@@ -277,6 +323,7 @@ class LlamaContext:
             c.llama_sampler_free(chain)
             return False
         self._samplers[sequence] = (chain, top_k)
+        self._calls.ranking = _lib.FROM_CANDIDATES if self._ranks else _lib.FROM_TOKEN
         return True
 
     def _detach(self, sequence: int) -> None:
@@ -284,6 +331,8 @@ class LlamaContext:
         if attached is not None:
             self._c.llama_set_sampler(self._ctx, sequence, ffi.NULL)
             self._c.llama_sampler_free(attached[0])
+        if not self._samplers:
+            self._calls.ranking = _lib.FROM_LOGITS
 
     # --- memory -------------------------------------------------------------------------------
 
@@ -293,10 +342,7 @@ class LlamaContext:
 
     def truncate(self, sequence: int, length: int) -> bool:
         """Remove positions ≥ `length`; False when the memory refuses."""
-        start = self._clock()
-        removed = self._c.llama_memory_seq_rm(self._memory, sequence, length, -1)
-        self.engine_ns += self._clock() - start
-        return removed
+        return bool(_lib.cut(self._calls, sequence, length))
 
     def copy(self, source: int, destination: int) -> None:
         """Make `destination` hold what `source` holds."""
@@ -354,11 +400,16 @@ class LlamaContext:
             self._ctx = ffi.NULL
 
 
+def _address(pointer: Any) -> Any:
+    """A pointer of the ABI-mode binding, for the compiled calls."""
+    return _calls.ffi.cast("void *", int(ffi.cast("intptr_t", pointer)))
+
+
 def _said() -> str:
     said = recent_messages()
     return f" (llama.cpp: {said})" if said else ""
 
 
-def _view(pointer: Any, count: int, width: int) -> NDArray[np.float32]:
-    """Rows [count, width] of float32 that lie at a cffi pointer."""
-    return np.ndarray((count, width), np.float32, ffi.buffer(pointer, 4 * count * width))
+def _view(rows: Any, count: int, width: int) -> NDArray[np.float32]:
+    """Rows [count, width] of float32 in a cffi buffer."""
+    return np.ndarray((count, width), np.float32, rows)

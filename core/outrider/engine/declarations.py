@@ -245,6 +245,13 @@ MANGLED = {
 }
 """Functions of `src/llama-ext.h` by their plain name (Itanium C++ mangling)."""
 
+IN_CALLS = (
+    *("decode", "synchronize", "get_logits_ith", "get_sampled_token_ith"),
+    *("get_sampled_candidates_count_ith", "get_sampled_candidates_ith"),
+    *("get_sampled_logits_ith", "get_embeddings_nextn", "memory_seq_rm"),
+)
+"""Functions that calls.c is given, by their names there."""
+
 SPLIT_MODES = {"none": 0, "layer": 1, "row": 2, "tensor": 3}
 FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}
 CONTEXT_DEFAULT, CONTEXT_MTP = 0, 1

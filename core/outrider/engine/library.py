@@ -18,6 +18,8 @@ from typing import Any
 
 import cffi
 
+from outrider import native
+from outrider.engine import _calls
 from outrider.engine import declarations as decl
 from outrider.errors import LibraryError
 
@@ -45,9 +47,20 @@ class Library:
             ) from None
         self._check()
         self.ext = {name: getattr(self.c, symbol) for name, symbol in decl.MANGLED.items()}
+        self.calls = self._for_calls()
         self.c.llama_log_set(_on_log, ffi.NULL)
         self.c.llama_backend_init()
         self.c.ggml_backend_load_all()
+
+    def _for_calls(self) -> Any:
+        """The functions that calls.c works with (cffi `library_calls *`)."""
+        calls = _calls.ffi.new("library_calls *")
+        calls.argmax = _function(calls, "argmax", native.argmax_address())
+        for name in decl.IN_CALLS:
+            symbol = decl.MANGLED.get(name, f"llama_{name}")
+            address = int(ffi.cast("intptr_t", getattr(self.c, symbol)))
+            setattr(calls, name, _function(calls, name, address))
+        return calls
 
     @property
     def build(self) -> str:
@@ -144,6 +157,10 @@ def recent_messages() -> str:
     text = "; ".join(_recent)
     _recent.clear()
     return text
+
+
+def _function(calls: Any, name: str, address: int) -> Any:
+    return _calls.ffi.cast(_calls.ffi.typeof(getattr(calls, name)), address)
 
 
 def _requirement() -> str:

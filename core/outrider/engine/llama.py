@@ -18,12 +18,16 @@ from outrider.engine.context import LlamaContext
 from outrider.engine.fingerprint import file_fingerprint
 from outrider.engine.gguf import read_model_info
 from outrider.engine.library import ffi, library, recent_messages
-from outrider.engine.memory import cache_bytes, recurrent_bytes
+from outrider.engine.memory import cache_bytes, recurrent_bytes, score_bytes
 from outrider.engine.vocabulary import LlamaVocabulary
 from outrider.errors import ConfigError, EngineError, ModelError
 from outrider.target import EnginePlan, ModelInfo
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
+
+_UNTILED_VALUES = ("f32", "f16", "bf16")
+"""Types of values that attention without tiles can read: rows of a block type cannot be turned."""
+_MOST_SCORES = 256 << 20
 
 
 @attrs.frozen
@@ -47,6 +51,9 @@ class LlamaConfig:
     """Share of the model on each device."""
     main_gpu: int = 0
     flash_attention: Literal["auto", "on", "off"] = "auto"
+    """auto: off where the model is computed on the CPU and the scores of a long prompt fit 256 MiB
+    (llama.cpp's kernel there takes rows one by one below 64: at 1,100 tokens of context a verify
+    batch then costs twice as much), else what llama.cpp chooses."""
     cache_type_k: CacheType = "f16"
     cache_type_v: CacheType = "f16"
     offload_kqv: bool = True
@@ -114,7 +121,7 @@ class LlamaEngine(Component):
             self.target.ring_depth,
             c.cache_type_k,
             c.cache_type_v,
-            c.flash_attention,
+            self._attention(self.config.cache_type_v),
             c.gpu_layers,
             c.devices,
             c.split_mode,
@@ -131,6 +138,7 @@ class LlamaEngine(Component):
             lib.build,
             lib.devices(),
             self.config,
+            self._attention(self.config.cache_type_v),
             self.config.threads or available_cores(),
             self._plan.max_sequences,
         )
@@ -167,6 +175,7 @@ class LlamaEngine(Component):
         params.n_ctx += room * self._plan.max_sequences
         if cache_type:
             params.type_k = params.type_v = decl.KV_TYPES[cache_type]
+            params.flash_attn_type = decl.FLASH_ATTENTION[self._attention(cache_type)]
         params.ctx_other = self.target._ctx  # pyright: ignore[reportPrivateUsage]
         context = self._open(model, params, what=f"a context for the drafter {path.name}")
         context.set_causal(causal)
@@ -212,15 +221,30 @@ class LlamaEngine(Component):
     def _context_size(self) -> int:
         return self.config.context or self.info.n_ctx_train
 
+    @property
+    def _on_accelerator(self) -> bool:
+        return self.config.gpu_layers != 0 and library().has_accelerator()
+
+    def _attention(self, values: str) -> str:
+        """How attention over a cache with such values is computed; see `flash_attention`."""
+        config = self.config
+        if (
+            config.flash_attention != "auto"
+            or self._on_accelerator
+            or values not in _UNTILED_VALUES
+            or score_bytes(self.info, config.ubatch, self._context_size()) > _MOST_SCORES
+        ):
+            return config.flash_attention
+        return "off"
+
     def _open(self, model: Any, params: Any, *, what: str, width: int = 0) -> LlamaContext:
-        on_accelerator = self.config.gpu_layers != 0 and library().has_accelerator()
         context = LlamaContext(
             model,
             params,
             what=what,
             width=width,
-            on_accelerator=on_accelerator,
-            clock=self._clock,
+            on_accelerator=self._on_accelerator,
+            cpu_time=self.config.clock == "cpu",
         )
         self._contexts.append(context)
         return context
@@ -283,7 +307,7 @@ class LlamaEngine(Component):
         params.n_outputs_max = outputs * plan.max_sequences
         params.n_outputs_max_per_seq = outputs
         params.n_threads = params.n_threads_batch = threads
-        params.flash_attn_type = decl.FLASH_ATTENTION[config.flash_attention]
+        params.flash_attn_type = decl.FLASH_ATTENTION[self._attention(config.cache_type_v)]
         params.type_k = decl.KV_TYPES[config.cache_type_k]
         params.type_v = decl.KV_TYPES[config.cache_type_v]
         params.offload_kqv = config.offload_kqv

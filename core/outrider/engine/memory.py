@@ -45,3 +45,9 @@ def cache_bytes(model: ModelInfo, type_k: str, type_v: str) -> float:
     k = number("attention.key_length", width) * _BITS[type_k]
     v = number("attention.value_length", width) * _BITS[type_v]
     return attention_layers(model) * kv_heads * (k + v) / 8
+
+
+def score_bytes(model: ModelInfo, ubatch: int, context: int) -> int:
+    """Bytes of one layer's attention scores, which attention without tiles holds whole."""
+    heads = as_number(model.metadata.get(f"{model.architecture}.attention.head_count", 1))
+    return 4 * int(heads) * ubatch * context

@@ -53,7 +53,8 @@ class LogProbs(NamedTuple):
     values: list[float]
 
 
-def _checked(answer: int, position: int | None = None) -> int:
+def checked(answer: int, position: int | None = None) -> int:
+    """A kernel's answer. Raises what an answer below 0 stands for, naming `position`."""
     if answer >= 0:
         return answer
     if answer == _lib.DRAFT_IMPOSSIBLE:
@@ -70,17 +71,17 @@ def _checked(answer: int, position: int | None = None) -> int:
     raise LogitsError(where + _REASONS[answer])
 
 
+def argmax_address() -> int:
+    """Where the C function `int32_t argmax(const float *row, int32_t n)` lies."""
+    return int(_ffi.cast("intptr_t", _ffi.addressof(_lib, "argmax")))
+
+
 def argmax(row: NDArray[np.float32]) -> int:
     """The most likely token of a row, the lowest id of equals.
 
     Raises LogitsError when the row contains NaN or nothing but -infinity.
     """
-    return _checked(_lib.argmax(_ffi.from_buffer("float[]", row), row.shape[0]))
-
-
-def argmax_at(address: int, n: int) -> int:
-    """`argmax` of `n` float32 values at a memory address, for callers that hold only a pointer."""
-    return _checked(_lib.argmax(_ffi.cast("float *", address), n))
+    return checked(_lib.argmax(_ffi.from_buffer("float[]", row), row.shape[0]))
 
 
 def top2(row: NDArray[np.float32]) -> Top2:
@@ -90,7 +91,7 @@ def top2(row: NDArray[np.float32]) -> Top2:
     LogitsError as `argmax` does.
     """
     ids = _ffi.new("int32_t[2]")
-    token = _checked(_lib.top2(_ffi.from_buffer("float[]", row), row.shape[0], ids))
+    token = checked(_lib.top2(_ffi.from_buffer("float[]", row), row.shape[0], ids))
     second = int(ids[1])
     gap = float("inf") if second < 0 else float(row[token]) - float(row[second])
     return Top2(token, second, gap)
@@ -210,7 +211,7 @@ class RowSampler:
         """
         logits, context = self._given(row, history, mask, candidates, options)
         answer = _lib.distribution(self._work, logits, options.struct, context)
-        count = _checked(answer, position)
+        count = checked(answer, position)
         return np.array(self._ids[:count]), np.array(self._probs[:count])
 
     def sample(
@@ -228,7 +229,7 @@ class RowSampler:
         self._key.seed, self._key.position = seed, position
         logits, context = self._given(row, history, None, candidates, options)
         answer = _lib.sample(self._work, logits, options.struct, context, self._key[0], purpose)
-        return _checked(answer, position)
+        return checked(answer, position)
 
     def sample_legal(
         self,
@@ -250,7 +251,7 @@ class RowSampler:
         answer = _lib.sample_legal(
             self._work, logits, options.struct, context, self._key[0], Purpose.REDRAW
         )
-        return _checked(answer, position)
+        return checked(answer, position)
 
     def draw(
         self,
@@ -268,7 +269,7 @@ class RowSampler:
         self._key.seed, self._key.position = seed, position
         logits, context = self._given(row, history, None, None, options)
         answer = _lib.draw_draft(self._work, logits, options.struct, context, self._key[0])
-        token, count = _checked(answer, position), int(self._work.count)
+        token, count = checked(answer, position), int(self._work.count)
         return token, np.array(self._ids[:count]), np.array(self._probs[:count])
 
     def verify(
@@ -308,7 +309,7 @@ class RowSampler:
             _ffi.from_buffer("double[]", q_probs),
             q_ids.shape[0],
         )
-        return _checked(answer, position)
+        return checked(answer, position)
 
     def log_probs(
         self, row: NDArray[np.float32], token: int, n_top: int = 0, *, position: int | None = None
@@ -324,7 +325,7 @@ class RowSampler:
             self._buffers["ids"],
             _ffi.from_buffer("float[]", self._top_values),
         )
-        count = _checked(answer, position)
+        count = checked(answer, position)
         ids, values = self._ids[:count].tolist(), self._top_values[:count].tolist()
         return LogProbs(float(self._chosen[0]), ids, values)
 

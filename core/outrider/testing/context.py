@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.errors import EngineError
-from outrider.target import Batch, Context, Rows
+from outrider.target import Batch, Context, RowBuffer, Rows
 from outrider.testing.memory import DenseMemory, HybridMemory, Memory
 from outrider.testing.toy import WINDOW, State, ToyModel
 
@@ -41,7 +41,13 @@ class ScriptedBatch:
         return self.extend((token,), position, sequence, output)
 
     def extend(
-        self, tokens: Sequence[int], position: int, sequence: int, output: bool = False
+        self,
+        tokens: Sequence[int],
+        position: int,
+        sequence: int,
+        output: bool = False,
+        *,
+        last_output: bool = False,
     ) -> int:
         """Append rows at consecutive positions; returns the index of the first."""
         i, n = self.size, len(tokens)
@@ -52,8 +58,15 @@ class ScriptedBatch:
         self.positions[rows] = range(position, position + n)
         self.sequences[rows] = sequence
         self.outputs[rows] = output
+        if last_output:
+            self.outputs[i + n - 1] = True
         self.size = i + n
         return i
+
+    def take_rows(self, at: int, rows: RowBuffer, first: int, count: int) -> None:
+        """Copy rows of a buffer into the embeddings of rows from `at`."""
+        assert self.embeddings is not None
+        self.embeddings[at : at + count] = rows.array[first : first + count]
 
     def take_hidden(self, at: int, source: Context, row: int, count: int = 1) -> None:
         """Copy hidden rows that `source` exported into the embeddings of rows from `at`."""
@@ -79,6 +92,7 @@ class ScriptedContext:
 
     on_accelerator = False
     n_embd = WIDTH
+    batch: Batch
 
     def __init__(
         self, model: ToyModel, what: str, n_ctx: int, n_batch: int, spend: Callable[[int], int]
@@ -115,6 +129,45 @@ class ScriptedContext:
             raise EngineError(f"{self.what}: row {row} of the last batch has no logits")
         return found
 
+    def argmax(self, row: int) -> int:
+        """The most likely token after an output row."""
+        raise NotImplementedError
+
+    def decode(self) -> None:
+        """Decode the rows of `batch`."""
+        raise NotImplementedError
+
+    def match(self, row: int, tokens: Sequence[int], position: int) -> tuple[int, int]:
+        """How many of `tokens` are the most likely ones from `row` on, and the one after them."""
+        for count, token in enumerate(tokens):
+            found = self.argmax(row + count)
+            if found != token:
+                return count, found
+        return len(tokens), self.argmax(row + len(tokens))
+
+    def chain(self, rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+        """Decode `batch`, and let its output rows be continued by their most likely tokens."""
+        batch = self.batch
+        self.decode()
+        chains: list[list[int]] = [[] for _ in rows]
+        going = [(i, row, int(batch.positions[row]) + 1) for i, row in enumerate(rows)]
+        ids = [int(batch.sequences[row]) for row in rows]
+        while True:
+            for i, row, _ in going:
+                chains[i].append(self.argmax(row))
+            going = [(i, row, at) for i, row, at in going if len(chains[i]) < lengths[i]]
+            if not going:
+                return chains
+            batch.clear()
+            fed: list[tuple[int, int, int]] = []
+            for i, row, at in going:
+                new = batch.add(chains[i][-1], at, ids[i], True)
+                assert batch.embeddings is not None
+                batch.embeddings[new] = self.hidden(row, 1)[0]
+                fed.append((i, new, at + 1))
+            self.decode()
+            going = fed
+
     def attach_argmax(self) -> bool:
         """The toy has no device."""
         return False
@@ -148,6 +201,10 @@ class ScriptedContext:
             found = self._row(row + i)
             rows[i] = pack(found.state, found.guesses)
         return rows
+
+    def keep_hidden(self, row: int, count: int, rows: RowBuffer, at: int) -> None:
+        """Copy hidden rows into a buffer."""
+        rows.array[at : at + count] = self.hidden(row, count)
 
     def _count(self, rows: int) -> None:
         self.decodes += 1

@@ -44,6 +44,9 @@ from outrider_dflash2.lattice import confidence, walk
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 
+_HEAD = struct.Struct("<III")
+"""Of a saved state: cached positions, rows that wait, bytes of the cache."""
+
 
 @attrs.frozen
 class BlockConfig:
@@ -59,7 +62,7 @@ class BlockConfig:
     """Type of the drafter's cache; null: the engine's."""
     batch: int = attrs.field(default=256, validator=validators.ge(1))
     """Most prompt positions injected by one pass."""
-    waiting: int = attrs.field(default=64, validator=validators.ge(1))
+    waiting: int = attrs.field(default=128, validator=validators.ge(1))
     """Rows of committed tokens kept on the host before they must be injected."""
 
 
@@ -116,8 +119,11 @@ class BlockDrafter(Drafter):
     # --- following the target -----------------------------------------------------------------
 
     def observe(self, sequence: Sequence, row: int, count: int) -> None:
-        """Inject prompt positions."""
-        self._injector.direct(sequence.id, row, count)
+        """Inject prompt positions; a few of them wait for the first block."""
+        if count <= self._injector.slots[sequence.id].room:
+            self._injector.wait(sequence.id, row, count)
+        else:
+            self._injector.direct(sequence.id, row, count)
 
     def commit(self, sequences: ListOf[Sequence], steps: ListOf[Step]) -> None:
         """Keep the rows of the anchor and the accepted drafts for the next injection."""
@@ -138,31 +144,34 @@ class BlockDrafter(Drafter):
         self._context.clear(slot.id)
 
     def snapshot(self, slot: Slot) -> bytes:
-        """The drafter's cache, complete up to the anchor."""
-        self._injector.flush((slot.id,))
-        cached = self._injector.slots[slot.id].cached
-        cache = bytes(self._context.save(slot.id)) if cached else b""
-        return struct.pack("<I", cached) + cache
+        """The drafter's cache, and the rows that wait for it."""
+        state = self._injector.slots[slot.id]
+        cache = bytes(self._context.save(slot.id)) if state.cached else b""
+        return _HEAD.pack(state.cached, state.count, len(cache)) + state.waiting.tobytes() + cache
 
     def token_rows(self, data: bytes) -> ListOf[Rows]:
         """The rows of the cache."""
-        start = struct.calcsize("<I")
+        start = len(data) - _HEAD.unpack_from(data)[2]
         found = self._context.token_rows(data[start:])
         return [attrs.evolve(rows, offset=start + rows.offset) for rows in found]
 
     def restore(self, slot: Slot, data: bytes) -> None:
         """Load what `snapshot` wrote."""
-        start = struct.calcsize("<I")
-        if len(data) < start:
+        if len(data) < _HEAD.size:
             raise EngineError("the saved state of the block drafter is too short")
-        (cached,) = struct.unpack_from("<I", data)
+        cached, count, size = _HEAD.unpack_from(data)
+        state = self._injector.slots[slot.id]
         self.clear(slot)
-        if len(data) > start:
-            self._context.load(slot.id, data[start:])
+        rows = data[_HEAD.size : len(data) - size]
+        if len(rows) != count * state.rows[0].nbytes or count > len(state.rows):
+            raise EngineError("the saved state of the block drafter does not fit this model")
+        if size:
+            self._context.load(slot.id, data[len(data) - size :])
         if self._context.length(slot.id) != cached:
             self._context.clear(slot.id)
             raise EngineError("the saved state of the block drafter does not fit this model")
-        self._injector.slots[slot.id].cached = cached
+        state.cached, state.count = cached, count
+        state.waiting[:] = np.frombuffer(rows, np.float32).reshape(state.waiting.shape)
 
     # --- drafting -----------------------------------------------------------------------------
 

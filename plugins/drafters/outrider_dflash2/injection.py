@@ -33,6 +33,11 @@ class Waiting:
         return self.cached + self.count
 
     @property
+    def waiting(self) -> NDArray[np.float32]:
+        """The rows that wait [count, width]."""
+        return self.rows[: self.count]
+
+    @property
     def room(self) -> int:
         """Rows that can still wait."""
         return len(self.rows) - self.count

@@ -24,12 +24,14 @@ from outrider import (
     NO_DRAFT,
     Assembly,
     ConfigError,
+    Context,
     Distribution,
     Draft,
     Drafter,
     EngineError,
     ModelInfo,
     Needs,
+    RowBuffer,
     Rows,
     Runtime,
     Sampler,
@@ -58,8 +60,11 @@ class _Rows:
     """
 
     def __init__(self, capacity: int, keep: int, width: int) -> None:
-        self.buffer: NDArray[np.float32] = np.zeros((capacity, width), np.float32)
+        self.rows = RowBuffer(capacity, width)
+        self.buffer: NDArray[np.float32] = self.rows.array
         self.keep = keep
+        self.most = capacity - keep
+        """Rows that may be pending."""
         self.reset()
 
     def reset(self) -> None:
@@ -78,17 +83,19 @@ class _Rows:
         """The pending rows [pending, width]."""
         return self.buffer[self.cached - self.base : self.count]
 
-    def append(self, rows: NDArray[np.float32]) -> None:
-        """Rows for the positions that follow; the oldest that nobody needs are dropped."""
-        n = len(rows)
-        if self.count + n > len(self.buffer):
+    def append(self, target: Context, row: int, count: int) -> None:
+        """Exported rows of the target for the positions that follow.
+
+        The oldest that nobody needs make room.
+        """
+        if self.count + count > len(self.buffer):
             first = min(self.cached - self.base, max(0, self.count - self.keep))
             left = self.count - first
             self.buffer[:left] = self.buffer[first : self.count].copy()
             self.base += first
             self.count = left
-        self.buffer[self.count : self.count + n] = rows
-        self.count += n
+        target.keep_hidden(row, count, self.rows, self.count)
+        self.count += count
 
     def restart(self, position: int, rows: NDArray[np.float32]) -> None:
         """Everything below `position` is cached; the last of `rows` goes with the token there."""
@@ -147,8 +154,15 @@ class MtpDrafter(Drafter):
         self._slots = [_Rows(capacity, keep, width) for _ in range(runtime.max_sequences)]
 
     def observe(self, sequence: Sequence, row: int, count: int) -> None:
-        """Feed prompt tokens with their true hidden rows."""
+        """Feed prompt tokens with their true hidden rows.
+
+        A few of them wait instead, for the decode of the first draft: it comes after the first
+        token, which then has to wait for nothing of the head's.
+        """
         state, end = self._slots[sequence.id], sequence.slot.length
+        if state.pending + count <= state.most:
+            state.append(self._target, row, count)
+            return
         hidden = self._target.hidden(row, count)
         rows = state.from_cached()
         tokens = sequence.tokens[state.cached : end]
@@ -172,54 +186,56 @@ class MtpDrafter(Drafter):
 
     def propose(self, sequences: ListOf[Sequence], limits: ListOf[int]) -> ListOf[Draft]:
         """Catch up and draft the first token in one decode, then chain."""
-        active = [(i, s) for i, s in enumerate(sequences) if limits[i] > 0]
+        active = [i for i, limit in enumerate(limits) if limit > 0]
         if not active:
             return [NO_DRAFT] * len(sequences)
+        self._context.batch.clear()
+        rows = [self._feed(sequences[i]) for i in active]
+        drafts = [NO_DRAFT] * len(sequences)
+        if self._sample:
+            chains = self._draw([(sequences[i], limits[i]) for i in active], rows)
+            for i, (tokens, q) in zip(active, chains, strict=True):
+                drafts[i] = Draft(tokens, q, self.name)
+        else:
+            chains = self._context.chain(rows, [limits[i] for i in active])
+            for i, tokens in zip(active, chains, strict=True):
+                drafts[i] = Draft(tokens, None, self.name)
+        return drafts
+
+    def _feed(self, sequence: Sequence) -> int:
+        """Add a sequence's pending rows to the batch; the last, its anchor's, is returned."""
+        context, batch, state = self._context, self._context.batch, self._slots[sequence.id]
+        cached, pending = state.cached, state.pending
+        context.truncate(sequence.id, cached)
+        tokens = sequence.tokens[cached : cached + pending]
+        first = batch.extend(tokens, cached, sequence.id, last_output=True)
+        batch.take_rows(first, state.rows, cached - state.base, pending)
+        state.cached += pending
+        return first + pending - 1
+
+    def _draw(
+        self, active: ListOf[tuple[Sequence, int]], rows: ListOf[int]
+    ) -> list[tuple[list[int], list[Distribution]]]:
+        """Decode the batch, and chain tokens drawn from the head's distributions."""
         context, batch = self._context, self._context.batch
-        inputs = batch.embeddings
-        batch.clear()
-        drafts: list[list[int]] = [[] for _ in sequences]
-        drawn_from: list[list[Distribution]] = [[] for _ in sequences]
-        last: list[int] = []
-        for _, sequence in active:
-            state = self._slots[sequence.id]
-            pending = state.pending
-            context.truncate(sequence.id, state.cached)
-            first = batch.extend(
-                sequence.tokens[state.cached : state.cached + pending], state.cached, sequence.id
-            )
-            inputs[first : first + pending] = state.from_cached()
-            batch.outputs[first + pending - 1] = 1
-            last.append(first + pending - 1)
-            state.cached += pending
-        context.decode()
+        chains: list[tuple[list[int], list[Distribution]]] = [([], []) for _ in active]
+        going = list(zip(range(len(active)), rows, strict=True))
         while True:
-            chained: list[tuple[int, Sequence]] = []
-            rows: list[int] = []
-            for (i, sequence), row in zip(active, last, strict=True):
-                if self._sample:
-                    token, q = self._sampler.draw(sequence, drafts[i], context.logits(row))
-                    drawn_from[i].append(q)
-                else:
-                    token = context.argmax(row)
-                drafts[i].append(token)
-                if len(drafts[i]) < limits[i]:
-                    chained.append((i, sequence))
-                    rows.append(row)
-            if not chained:
-                break
-            batch.clear()
-            for (i, sequence), row in zip(chained, rows, strict=True):
-                position = self._slots[sequence.id].cached + len(drafts[i]) - 1
-                batch.take_hidden(
-                    batch.add(drafts[i][-1], position, sequence.id, True), context, row
-                )
             context.decode()
-            active, last = chained, list(range(len(chained)))
-        return [
-            Draft(tokens, q if self._sample else None, self.name) if tokens else NO_DRAFT
-            for tokens, q in zip(drafts, drawn_from, strict=True)
-        ]
+            for i, row in going:
+                tokens, drawn_from = chains[i]
+                token, q = self._sampler.draw(active[i][0], tokens, context.logits(row))
+                tokens.append(token)
+                drawn_from.append(q)
+            going = [(i, row) for i, row in going if len(chains[i][0]) < active[i][1]]
+            if not going:
+                return chains
+            batch.clear()
+            for n, (i, row) in enumerate(going):
+                sequence, tokens = active[i][0], chains[i][0]
+                position = self._slots[sequence.id].cached + len(tokens) - 1
+                batch.take_hidden(batch.add(tokens[-1], position, sequence.id, True), context, row)
+                going[n] = (i, n)
 
     def commit(self, sequences: ListOf[Sequence], steps: ListOf[Step]) -> None:
         """Keep the true hidden rows of what was emitted."""
@@ -229,16 +245,12 @@ class MtpDrafter(Drafter):
             # after a prefill the row of the first token is known already
             known = state.base + state.count - (len(sequence.tokens) - kept)
             if known < kept:
-                state.append(self._target.hidden(step.row + known, kept - known))
-            if state.pending > len(state.buffer) - self._slots[0].keep:
+                state.append(self._target, step.row + known, kept - known)
+            if state.pending > state.most:
                 self._catch_up(sequence.id, sequence.tokens, state)
 
     def _catch_up(self, slot: int, tokens: ListOf[int], state: _Rows) -> None:
-        """Feed the pending rows but the anchor's.
-
-        Before they outgrow the buffer (long stretches without drafts), and before a snapshot, so
-        that the next prompt need not wait for them.
-        """
+        """Feed the pending rows but the anchor's, before they outgrow the buffer."""
         batch, count = self._context.batch, state.pending - 1
         self._context.truncate(slot, state.cached)
         batch.clear()
@@ -261,9 +273,6 @@ class MtpDrafter(Drafter):
     def snapshot(self, slot: Slot) -> bytes:
         """The head's cache and the pending rows, which live outside both contexts."""
         state = self._slots[slot.id]
-        if state.pending > 1:
-            tokens = slot.tokens if slot.owner is None else slot.owner.tokens
-            self._catch_up(slot.id, tokens, state)
         self._context.truncate(slot.id, state.cached)
         cache = bytes(self._context.save(slot.id)) if state.cached else b""
         rows = state.from_cached()

@@ -25,8 +25,6 @@ _RELAX = 0.98
 """What is left of a sequence's memory after a step without evidence for it."""
 _WORTH_A_LONG_SHOT = 1.1
 """What certain drafts would have to bring, against the best known length."""
-_DWELL = 8
-"""Steps over which the cost of changing the number of rows is spread."""
 
 Key = tuple[str, int]
 """Drafter and grade of evidence; grade 0: all its drafts."""
@@ -176,11 +174,7 @@ class AdaptiveLength(DraftLength):
     def _step_costs(self, name: str, bound: int) -> list[float]:
         """Costs of a step of one sequence with 0 … bound drafts of a drafter."""
         costs = self._costs
-        total = [self._cost(name, k) for k in range(bound + 1)]
-        if costs.change > 0.0:
-            same, extra = costs.last_rows - 1, costs.change / _DWELL
-            total = [c if k == same else c + extra for k, c in enumerate(total)]
-        return total
+        return [self._cost(name, k) + costs.transition(1 + k) for k in range(bound + 1)]
 
     def _explored(
         self, state: _State, key: Key, k: int, rates: ListOf[float], costs: ListOf[float]

@@ -38,27 +38,32 @@ _PACE = 0.1
 """Weight of a new observation in the common factor."""
 _ENTRY = 0.05
 """Weight of a new observation in one entry of the table."""
+_STRETCH = 0.1
+"""Weight of a new stretch in the expected length of a stretch."""
 
 
 class Costs:
     """A table that follows what is observed.
 
-    A machine that is slower as a whole (heat, neighbours) changes no decision, so every
-    observation is first divided by a common factor, and only what remains moves an entry.
-    Outliers are clamped.
+    A machine that is slower as a whole (heat, neighbours, a longer context) changes no decision,
+    so every observation is first divided by a common factor, and only what remains moves an
+    entry. Outliers are clamped.
+
+    A step with another number of rows than the one before costs more. Plain decoding is where
+    everything returns to sooner or later, so whoever leaves it pays for the way back as well,
+    and the two are spread over the steps that a stretch away from it is expected to take.
     """
 
     def __init__(self, table: CostTable) -> None:
         self._rows = list(table.rows)
         self._drafting = {name: list(costs) for name, costs in table.drafting.items()}
         self.change = table.change
+        """What a step costs more after one with another number of rows."""
+        self.stretch = 1.5
+        """Steps that decoding with the same number of drafts is expected to go on for."""
         self._pace: dict[int, float] = {}
         self._last = 0
-
-    @property
-    def last_rows(self) -> int:
-        """Rows of the step before."""
-        return self._last
+        self._repeated = 0
 
     def rows(self, n: int) -> float:
         """A step with `n` verify rows, without drafting."""
@@ -69,24 +74,37 @@ class Costs:
         table = self._drafting.get(name)
         return lookup(table, k) if table else 0.0
 
+    def transition(self, rows: int) -> float:
+        """What a step with `rows` verify rows costs more because of the one before it."""
+        last = self._last
+        if rows == last or rows == 1:
+            return 0.0
+        return self.change * (2.0 if last <= 1 else 1.0) / self.stretch
+
     def observe(
         self, sequences: int, rows: int, rest_us: float, name: str, k: int, draft_us: float
     ) -> None:
         """A step of `sequences` sequences took so long; `name` drafted `k` tokens in it."""
-        changed, self._last = rows != self._last, rows
-        if changed:
-            return
         pace = self._pace.get(sequences, 1.0)
-        if rows <= len(self._rows):
-            expected = self._rows[rows - 1] * pace
-            off = max(-_OUTLIER, min(_OUTLIER, rest_us / expected - 1.0))
+        if rows != self._last:
+            self._changed(sequences, rows, rest_us / pace)
+        elif rows <= len(self._rows):
+            self._repeated += 1
+            off = _off(rest_us, self._rows[rows - 1] * pace)
             self._pace[sequences] = pace * (1.0 + _PACE * off)
             if sequences == 1:
                 self._rows[rows - 1] *= 1.0 + _ENTRY * off
         table = self._drafting.get(name)
         if sequences == 1 and table and k < len(table) and table[k] > 0.0:
-            off = max(-_OUTLIER, min(_OUTLIER, draft_us / (table[k] * pace) - 1.0))
-            table[k] *= 1.0 + _ENTRY * off
+            table[k] *= 1.0 + _ENTRY * _off(draft_us, table[k] * pace)
+
+    def _changed(self, sequences: int, rows: int, rest_us: float) -> None:
+        if sequences == 1 and self._last and self.change > 0.0 and rows <= len(self._rows):
+            more = max(0.0, rest_us - self._rows[rows - 1])
+            self.change += _ENTRY * (min(more, 2.0 * self.change) - self.change)
+        if self._last > 1:
+            self.stretch += _STRETCH * (1 + self._repeated - self.stretch)
+        self._last, self._repeated = rows, 0
 
     def table(self) -> dict[str, object]:
         """The numbers as they are now, for statistics."""
@@ -94,4 +112,10 @@ class Costs:
             "rows_us": [round(c, 1) for c in self._rows],
             "drafting_us": {n: [round(c, 1) for c in t] for n, t in self._drafting.items()},
             "change_us": round(self.change, 1),
+            "stretch": round(self.stretch, 2),
         }
+
+
+def _off(observed: float, expected: float) -> float:
+    """The relative error of an expectation, clamped."""
+    return max(-_OUTLIER, min(_OUTLIER, observed / expected - 1.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence as ListOf
 
-from outrider import Accepted, Draft, LogitsError, Runtime, Sampler, Sequence, hookimpl
+from outrider import Accepted, Draft, Runtime, Sampler, Sequence, hookimpl
 from outrider.native import RowSampler, SamplingOptions
 
 MOST_LIKELY = SamplingOptions(temperature=0)
@@ -28,24 +28,13 @@ class GreedySampler(Sampler):
         self, sequences: ListOf[Sequence], drafts: ListOf[Draft], rows: ListOf[int]
     ) -> ListOf[Accepted]:
         """The longest prefix of most likely tokens, and the next one."""
-        argmax = self._target.argmax
         answers: list[Accepted] = []
         for sequence, draft, row in zip(sequences, drafts, rows, strict=True):
-            if sequence.request.constraint is not None:
+            if sequence.request.constraint is None:
+                found = self._target.match(row, draft.tokens, len(sequence.tokens))
+                answers.append(Accepted(*found))
+            else:
                 answers.append(self._accept_constrained(sequence, draft, row))
-                continue
-            count = 0
-            try:
-                token = argmax(row)
-                for drafted in draft.tokens:
-                    if drafted != token:
-                        break
-                    count += 1
-                    token = argmax(row + count)
-            except LogitsError as error:
-                position = len(sequence.tokens) + count
-                raise LogitsError(f"position {position}: {error}") from None
-            answers.append(Accepted(count, token))
         return answers
 
     def _accept_constrained(self, sequence: Sequence, draft: Draft, row: int) -> Accepted:

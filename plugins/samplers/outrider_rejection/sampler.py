@@ -192,6 +192,10 @@ class RejectionSampler(Sampler):
     def _accept_one(
         self, sequence: Sequence, request: _Request, draft: Draft, row: int
     ) -> Accepted:
+        if request.rows is Rows.ARGMAX:
+            count, token = self._target.match(row, draft.tokens, len(sequence.tokens))
+            self._rows[Rows.ARGMAX.value] += count + 1
+            return Accepted(count, token)
         count = 0
         token = self._next(sequence, request, draft, 0, row)
         while count < len(draft.tokens) and token == draft.tokens[count]:
@@ -201,12 +205,6 @@ class RejectionSampler(Sampler):
 
     def _next(self, sequence: Sequence, request: _Request, draft: Draft, i: int, row: int) -> int:
         """The token after the first `i` drafts; equal to the next draft if that holds."""
-        if request.rows is Rows.ARGMAX:
-            self._rows[Rows.ARGMAX.value] += 1
-            try:
-                return self._target.argmax(row)
-            except LogitsError as error:
-                raise LogitsError(f"position {len(sequence.tokens) + i}: {error}") from None
         position = len(sequence.tokens) + i
         candidates: NDArray[np.int32] | None = None
         if request.rows is Rows.DEVICE_TOP_K:

@@ -1,0 +1,138 @@
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include "calls.h"
+
+static int64_t now(const context_calls *c) {
+    struct timespec t;
+#if defined(CLOCK_MONOTONIC) && defined(CLOCK_PROCESS_CPUTIME_ID)
+    clock_gettime(c->cpu_time ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+#else
+    (void)c;
+    timespec_get(&t, TIME_UTC);
+#endif
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int32_t decode(context_calls *c, const call_batch *batch) {
+    int64_t start = now(c);
+    c->status = c->lib->decode(c->ctx, *batch);
+    /* every caller reads the results next, so waiting here costs nothing and dates honestly */
+    c->lib->synchronize(c->ctx);
+    c->inside_ns += now(c) - start;
+    c->decodes++;
+    return c->status;
+}
+
+/* The row as it is read, and what is known of its best token already. */
+typedef struct {
+    const float *logits;
+    float logit;
+    int32_t token;
+} found_row;
+
+static found_row look(context_calls *c, int32_t row) {
+    const library_calls *lib = c->lib;
+    found_row found = {NULL, 0.0f, ROW_MISSING};
+    uint32_t ranked = c->ranking ? lib->get_sampled_candidates_count_ith(c->ctx, row) : 0;
+    if (c->ranking == FROM_CANDIDATES && ranked == 1) {
+        found.token = lib->get_sampled_candidates_ith(c->ctx, row)[0];
+        found.logit = lib->get_sampled_logits_ith(c->ctx, row)[0];
+        return found;
+    }
+    if (c->ranking == FROM_TOKEN) found.token = lib->get_sampled_token_ith(c->ctx, row);
+    const float *logits = ranked > 1 ? NULL : lib->get_logits_ith(c->ctx, row);
+    if (ranked > 1) found.token = ROW_UNRANKED;
+    else if (found.token < 0) found.logits = logits;
+    else if (logits) found.logit = logits[found.token];
+    return found;
+}
+
+int32_t best(context_calls *c, int32_t row) {
+    int64_t start = now(c);
+    found_row found = look(c, row);
+    int32_t token = found.token;
+    if (found.logits)
+        token = c->lib->argmax(found.logits, c->n_vocab);
+    else if (token >= 0 && !(found.logit > -INFINITY))
+        /* of a row of NaN or of nothing but -infinity a device names a token all the same */
+        token = c->lib->argmax(&found.logit, 1);
+    c->inside_ns += now(c) - start;
+    return token;
+}
+
+int32_t match(context_calls *c, int32_t row, const int32_t *tokens, int32_t n, int32_t *next) {
+    int32_t count = 0;
+    while ((*next = best(c, row + count)) >= 0 && count < n && *next == tokens[count]) count++;
+    return count;
+}
+
+intptr_t hidden_rows(context_calls *c) {
+    int64_t start = now(c);
+    float *rows = c->lib->get_embeddings_nextn(c->ctx);
+    c->inside_ns += now(c) - start;
+    return (intptr_t)rows;
+}
+
+int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
+              const int32_t *lengths, int32_t *tokens, int32_t stride) {
+    const size_t width = (size_t)c->n_embd;
+    /* a row's place in the batch, its position and its sequence move together */
+    for (int32_t depth = 0;; depth++) {
+        int32_t going = 0;
+        if (decode(c, batch)) return CALL_FAILED;
+        for (int32_t i = 0; i < n; i++) {
+            if (depth >= lengths[i]) continue;
+            int32_t token = best(c, rows[i]);
+            if (token < 0) return token;
+            tokens[i * stride + depth] = token;
+            going += depth + 1 < lengths[i];
+        }
+        if (!going) return 0;
+        const float *hidden = (const float *)hidden_rows(c);
+        if (!hidden) return ROW_MISSING;
+        int32_t size = 0;
+        for (int32_t i = 0; i < n; i++) {
+            if (depth + 1 >= lengths[i]) continue;
+            int32_t row = rows[i];
+            /* rows only move down, and in order: what is read here was not overwritten yet */
+            batch->pos[size] = batch->pos[row] + 1;
+            batch->seq_id[size][0] = batch->seq_id[row][0];
+            batch->token[size] = tokens[i * stride + depth];
+            batch->logits[size] = 1;
+            memcpy(batch->embd + (size_t)size * width, hidden + (size_t)row * width,
+                   width * sizeof *hidden);
+            rows[i] = size++;
+        }
+        batch->n_tokens = size;
+    }
+}
+
+int32_t cut(context_calls *c, int32_t sequence, int32_t length) {
+    int64_t start = now(c);
+    bool removed = c->lib->memory_seq_rm(c->memory, sequence, length, -1);
+    c->inside_ns += now(c) - start;
+    return removed;
+}
+
+void append(call_batch *batch, int32_t at, const int32_t *tokens, int32_t n, int32_t position,
+            int32_t sequence, bool output, bool last_output) {
+    for (int32_t i = 0; i < n; i++) {
+        batch->token[at + i] = tokens[i];
+        batch->pos[at + i] = position + i;
+        batch->seq_id[at + i][0] = sequence;
+        batch->logits[at + i] = output;
+    }
+    if (last_output && n > 0) batch->logits[at + n - 1] = 1;
+}
+
+int32_t count_outputs(const call_batch *batch) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < batch->n_tokens; i++) count += batch->logits[i] != 0;
+    return count;
+}
+
+void copy(intptr_t to, intptr_t from, size_t size) { memmove((void *)to, (void *)from, size); }
