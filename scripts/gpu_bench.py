@@ -90,7 +90,7 @@ class Bench:
         self.packed.mkdir(parents=True, exist_ok=True)
         (self.packed / "commit").write_text(f"{commit()}\n")
         archive = self.packed / "llama-source.tar.xz"
-        if not archive.is_file():
+        if not archive.is_file() and not (self.packed / "cuda.tar.xz").is_file():
             self.run(["bash", str(SCRIPTS / "cuda" / "pack_source.sh"), str(archive)])
         wheels = self.packed / "wheels"
         platforms = [f"manylinux_2_{n}_x86_64" for n in (28, 27, 26, 24, 17, 12, 5)]

@@ -6,7 +6,7 @@
 
 The newest `configs/benchmarks/DATE/embedded-cpu.json` becomes one table of README.md, the newest
 folder `configs/benchmarks/DATE-h200` of comparisons in pairs another; docs/performance.md shows
-where the steps of the same runs spend their time.
+where the steps of the same runs spend their time, and what else that folder holds.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def main() -> int:
     for path, mark, write in (
         (root / "README.md", "benchmarks", tables),
         (root / "docs" / "performance.md", "stages", stages),
+        (root / "docs" / "performance.md", "accelerator", accelerator),
     ):
         try:
             before = path.read_text()
@@ -73,10 +74,11 @@ def tables(published: Path) -> str:
         parts += [provenance(record, embedded, published), report.markdown(record)]
     comparisons = newest(published, "*-h200")
     if comparisons is not None:
-        found = [(p, json.loads(p.read_text())) for p in sorted(comparisons.glob("*.json"))]
-        found = [(p.stem, record) for p, record in found if "runs" in record]
+        found = _records(comparisons, "runs")
         if found:
-            parts += [provenance(found[0][1], comparisons, published), report.pairs(dict(found))]
+            first = next(iter(found.values()))
+            line = provenance(first, comparisons, published, each="")
+            parts += [line, report.pairs(found)]
     return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
 
 
@@ -86,18 +88,45 @@ def stages(published: Path) -> str:
     embedded = newest(published, "*/embedded-cpu.json")
     if embedded is not None:
         record = json.loads(embedded.read_text())
-        parts.append(provenance(record, embedded, published))
+        parts.append(provenance(record, embedded, published, up="../"))
         parts += [
             f"{sampling}:\n\n{report.stages(record, sampling)}" for sampling in record["runs"]
         ]
-    comparisons = newest(published, "*-h200")
-    for path in sorted(comparisons.glob("*.json")) if comparisons else ():
-        record = json.loads(path.read_text())
-        if "runs" in record:
-            parts.append(provenance(record, path, published))
-            for sampling in record["runs"]:
-                parts.append(f"{sampling}:\n\n{report.stages(record, sampling)}")
     return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
+
+
+def accelerator(published: Path) -> str:
+    """The newest run on an accelerator: steps, costs of the engine's calls, second turns."""
+    folder = newest(published, "*-h200")
+    if folder is None:
+        return ""
+    parts: list[str] = []
+    compared, costs = _records(folder, "runs"), _records(folder, "undo_ms")
+    if compared:
+        first = next(iter(compared.values()))
+        line = provenance(first, folder, published, up="../", each="")
+        parts += [line, report.pairs(compared)]
+        parts += ["Steps, in µs:", report.pair_stages(compared)]
+    if costs:
+        settings = next(iter(costs.values()))["settings"]
+        parts += [
+            f"Calls, in ms, medians of {settings['repeats']}, with {settings['length']} tokens in "
+            "memory:",
+            report.costs({name.removeprefix("costs-"): c for name, c in costs.items()}),
+        ]
+    turns = folder / "ttft.json"
+    if turns.is_file():
+        parts += [
+            "Time to first token of a second turn, in ms:",
+            report.second_turns(json.loads(turns.read_text())),
+        ]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
+
+
+def _records(folder: Path, key: str) -> dict[str, dict[str, Any]]:
+    """The files of a folder that have `key`, by their names."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    return {name: record for name, record in found.items() if key in record}
 
 
 def newest(published: Path, pattern: str) -> Path | None:
@@ -105,8 +134,10 @@ def newest(published: Path, pattern: str) -> Path | None:
     return max(published.glob(pattern), default=None)
 
 
-def provenance(record: dict[str, Any], path: Path, published: Path) -> str:
-    """What was measured where, and the file that has it all."""
+def provenance(
+    record: dict[str, Any], path: Path, published: Path, *, up: str = "", each: str = "medians of "
+) -> str:
+    """What was measured where, and the file that has it all; `up` leads from the page to it."""
     machine, settings = record["machine"], record["settings"]
     where = machine["processor"]["model"]
     if machine["accelerators"]:
@@ -115,9 +146,9 @@ def provenance(record: dict[str, Any], path: Path, published: Path) -> str:
         where += f", {settings['threads']} thread{'s' * (settings['threads'] != 1)}"
     name = f"configs/benchmarks/{path.relative_to(published)}"
     return (
-        f"Tokens a second on {where}; up to {settings['max_tokens']} tokens, medians of "
+        f"Tokens a second on {where}; up to {settings['max_tokens']} tokens, {each}"
         f"{settings['runs']} runs taking turns; commit {(machine['commit'] or 'unknown')[:9]}. "
-        f"Raw data: [`{name}`]({name})."
+        f"Raw data: [`{name}`]({up}{name})."
     )
 
 

@@ -166,7 +166,7 @@ def run(
                         entries.append(entry(generation, turn + 1, sampling.temperature == 0))
                 record.save()
                 rates = ", ".join(
-                    f"{e.label} {_rate(entries[turn]):.0f}"
+                    f"{e.label} {run_rate(entries[turn]):.0f}"
                     for e, entries in zip(engines, done, strict=True)
                 )
                 say(f"[run {turn + 1}, {number + 1}/{len(jobs)}] {prompt.name}: {rates} tokens/s")
@@ -207,13 +207,14 @@ def _share(record: Record) -> None:
                     found["same_as_reference"] = True
 
 
-def _rate(found: dict[str, Any]) -> float:
+def run_rate(found: dict[str, Any]) -> float:
+    """Tokens a second of one run."""
     return 1e3 * (found["count"] - 1) / found["decode_ms"] if found["decode_ms"] else 0.0
 
 
 def rate(entries: Sequence[dict[str, Any]]) -> float:
     """Tokens a second of one engine on one prompt: of the median run."""
-    return spread(_rate(found) for found in entries).median
+    return spread(run_rate(found) for found in entries).median
 
 
 def find_divergences(record: Record, reference: str, probe: OutriderEngine) -> None:

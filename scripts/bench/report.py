@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-from bench.measure import rate
+from bench.measure import rate, run_rate
 from bench.statistics import geometric_mean, spread
 
 
@@ -122,42 +122,140 @@ def markdown(record: Mapping[str, Any]) -> str:
 
 
 def pairs(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """One line for each comparison of an outrider pipeline with one mode of llama-server."""
-    head = ["comparison", "sampling", "outrider", "llama-server", "ratio", "accepted"]
+    """One line for each comparison of an outrider pipeline with one mode of llama-server.
+
+    The ratio compares run with run, not median with median: runs differ in their seed, and so in
+    what is accepted.
+    """
+    head = ["comparison", "sampling", "outrider", "llama-server", "ratio, run by run", "accepted"]
     lines = [_line(head), _line(["---", "---", "---:", "---:", "---:", "---:"])]
-    for record in records.values():
-        for sampling in record["runs"]:
-            table = rows(record, sampling, None)
-            ours = [row for row in table if row.label.startswith("outrider ")]
-            theirs = [row for row in table if row.label.startswith("llama-server ")]
-            if len(ours) != 1 or len(theirs) != 1:
-                continue
-            a, b = ours[0], theirs[0]
-            ratio = geometric_mean(a.families[f] / b.families[f] for f in a.families)
-            accepted = "" if a.accepted is None else f"{a.accepted:.0%}"
-            names = f"{a.label.split(' ', 1)[1]} and {b.label.split(' ', 1)[1]}"
-            rates = [f"{a.mean:.0f}", f"{b.mean:.0f}", f"{ratio:.2f}"]
-            lines.append(_line([names, sampling, *rates, accepted]))
+    for ours, theirs, sampling, record in _compared(records):
+        a, b = record["runs"][sampling][ours], record["runs"][sampling][theirs]
+        proposed = sum(e.get("proposed", 0) for runs in a.values() for e in runs)
+        accepted = sum(e.get("accepted", 0) for runs in a.values() for e in runs)
+        names = f"{ours.split(' ', 1)[1]} and {theirs.split(' ', 1)[1]}"
+        rates = [f"{overall_rate(a):.0f}", f"{overall_rate(b):.0f}", f"{run_by_run(a, b):.2f}"]
+        share = f"{accepted / proposed:.0%}" if proposed else ""
+        lines.append(_line([names, sampling, *rates, share]))
     return "\n".join(lines) + "\n"
+
+
+def _compared(
+    records: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    """Labels of one pipeline and one mode of llama-server, sampling, record."""
+    for record in records.values():
+        for sampling, by_engine in record["runs"].items():
+            ours = [label for label in by_engine if label.startswith("outrider ")]
+            theirs = [label for label in by_engine if label.startswith("llama-server ")]
+            if len(ours) == len(theirs) == 1:
+                yield ours[0], theirs[0], sampling, record
+
+
+def overall_rate(by_prompt: Mapping[str, Sequence[dict[str, Any]]]) -> float:
+    """Tokens a second over all runs of all prompts together."""
+    entries = [e for runs in by_prompt.values() for e in runs]
+    return 1e3 * sum(e["count"] - 1 for e in entries) / sum(e["decode_ms"] for e in entries)
+
+
+def run_by_run(
+    ours: Mapping[str, Sequence[dict[str, Any]]], theirs: Mapping[str, Sequence[dict[str, Any]]]
+) -> float:
+    """Geometric mean over prompts of the median ratio of runs that took turns."""
+    return geometric_mean(
+        spread(run_rate(a) / run_rate(b) for a, b in zip(entries, theirs[name], strict=True)).median
+        for name, entries in ours.items()
+    )
+
+
+STAGES = ("draft", "verify", "sample", "the rest", "loop's own time")
 
 
 def stages(record: Mapping[str, Any], sampling: str) -> str:
     """Where a step's time goes, for every outrider pipeline: medians over all runs, in µs."""
-    head = ["pipeline", "tokens a step", "draft", "verify", "sample", "the rest", "loop's own time"]
+    head = ["pipeline", "tokens a step", *STAGES]
     lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
     for label, by_prompt in record["runs"][sampling].items():
-        entries = [e for runs in by_prompt.values() for e in runs if e.get("steps")]
-        if not entries:
-            continue
-        parts: list[list[float]] = []
-        for e in entries:
-            time, steps = e["time"], e["steps"]
-            known = [time[f"{part}_ms"] for part in ("draft", "verify", "sample")]
-            per_step = [1e3 * ms / steps for ms in (*known, time["step_ms"] - sum(known))]
-            tokens = (e["count"] - 1) / steps
-            parts.append([tokens, *per_step, time["overhead_us_per_step"]])
-        tokens, *times = (spread(column).median for column in zip(*parts, strict=True))
-        lines.append(_line([label, f"{tokens:.2f}", *(f"{t:.0f}" for t in times)]))
+        found = _stage_times(by_prompt)
+        if found:
+            tokens, *times = found
+            lines.append(_line([label, f"{tokens:.2f}", *(f"{t:.0f}" for t in times)]))
+    return "\n".join(lines) + "\n"
+
+
+def _stage_times(by_prompt: Mapping[str, Sequence[dict[str, Any]]]) -> list[float]:
+    """Tokens a step, then `STAGES`; nothing for engines that do not tell."""
+    parts: list[list[float]] = []
+    for e in (e for runs in by_prompt.values() for e in runs if e.get("steps")):
+        time, steps = e["time"], e["steps"]
+        known = [time[f"{part}_ms"] for part in ("draft", "verify", "sample")]
+        per_step = [1e3 * ms / steps for ms in (*known, time["step_ms"] - sum(known))]
+        parts.append([(e["count"] - 1) / steps, *per_step, time["overhead_us_per_step"]])
+    return [spread(column).median for column in zip(*parts, strict=True)]
+
+
+def pair_stages(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Stages of each compared pipeline, whole steps, and llama-server's time for as many tokens."""
+    head = ["pipeline", "sampling", "tokens a step", *STAGES, "a step", "llama-server's step"]
+    lines = [_line(head), _line(["---", "---", *["---:"] * (len(head) - 2)])]
+    for ours, theirs, sampling, record in _compared(records):
+        mine, peer = record["runs"][sampling][ours], record["runs"][sampling][theirs]
+        tokens, *times = _stage_times(mine)
+        both = [
+            (a, b) for name, runs in mine.items() for a, b in zip(runs, peer[name], strict=True)
+        ]
+        step = spread(1e3 * a["decode_ms"] / a["steps"] for a, _ in both).median
+        # what is accepted is the same in both, so is the number of steps
+        other = spread(
+            1e3 * b["decode_ms"] / (b["count"] - 1) * (a["count"] - 1) / a["steps"] for a, b in both
+        ).median
+        cells = [f"{t:.0f}" for t in (*times, step, other)]
+        lines.append(_line([ours.split(" ", 1)[1], sampling, f"{tokens:.2f}", *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def costs(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Tables of `scripts/engine_costs.py`: verify rows, drafts, ways to undo rows."""
+    parts: list[str] = []
+    for title, key in (
+        ("c(r): rows verified, argmax of each read", "verify_ms"),
+        ("c(r), logits copied", "verify_with_logits_ms"),
+        ("d(k): tokens drafted", "draft_ms"),
+    ):
+        counts = sorted({int(n) for record in records.values() for n in record[key]})
+        lines = [_line([title, *map(str, counts)]), _line(["---", *["---:"] * len(counts)])]
+        for name, record in records.items():
+            found = [record[key].get(str(n)) for n in counts]
+            lines.append(_line([name, *("" if f is None else f"{f['median']:.1f}" for f in found)]))
+        parts.append("\n".join(lines))
+    ways = {
+        "device_recurrent": "recurrent state on the device",
+        "host_recurrent": "recurrent state on the host",
+        "host_whole": "whole state on the host",
+    }
+    head = ["undoing", "ring", *(f"{way}: save, load" for way in ways.values())]
+    lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+    for name, record in records.items():
+        undo = record["undo_ms"]
+        ring = "" if undo["ring"] is None else f"{undo['ring']['median']:.3f}"
+        cells = [
+            ""
+            if undo[way] is None
+            else f"{undo[way]['save']['median']:.1f}, {undo[way]['load']['median']:.1f}"
+            for way in ways
+        ]
+        lines.append(_line([name, ring, *cells]))
+    return "\n\n".join([*parts, "\n".join(lines)]) + "\n"
+
+
+def second_turns(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """Time to first token of second turns (`scripts/ttft_bench.py`, `peer_ttft.py`), in ms."""
+    keys = ("cold_ms", "live_ms", "cached_ms", "ram_ms", "disk_ms")
+    head = ["engine", "prompt tokens", "cold", "live", "cached", "from RAM", "from disk"]
+    lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+    for name, result in found.items():
+        cells = ["" if result.get(key) is None else f"{result[key]:.0f}" for key in keys]
+        lines.append(_line([name.split()[0], str(result["prompt_tokens"]), *cells]))
     return "\n".join(lines) + "\n"
 
 

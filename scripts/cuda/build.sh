@@ -20,7 +20,8 @@ fi
 [ -d "$build/src/src" ] || { mkdir -p "$build/src"; tar xJf "$src" -C "$build/src"; }
 
 configure() {
-  cmake -G Ninja -S "$build/src" -B "$build" -DCMAKE_BUILD_TYPE=Release -DGGML_CUDA=ON \
+  # the version that is built in is no commit of the checkout around it
+  GIT_CEILING_DIRECTORIES="$build" cmake -G Ninja -S "$build/src" -B "$build" -DCMAKE_BUILD_TYPE=Release -DGGML_CUDA=ON \
     -DCMAKE_CUDA_ARCHITECTURES="$arch" -DGGML_NATIVE=OFF -DLLAMA_BUILD_TESTS=OFF \
     -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_UI=OFF -DLLAMA_OPENSSL=OFF -DLLAMA_CURL=OFF \
     -DCUDAToolkit_ROOT="$cuda" "$@" >"$build/configure.log" 2>&1 ||

@@ -38,7 +38,8 @@ def house(tmp_path: Path) -> Path:
     (tmp_path / "README.md").write_text("<!-- benchmarks:begin -->\n<!-- benchmarks:end -->\n")
     (tmp_path / "docs").mkdir()
     page = tmp_path / "docs" / "performance.md"
-    page.write_text("<!-- stages:begin -->\n<!-- stages:end -->\n")
+    marks = ("stages", "accelerator")
+    page.write_text("".join(f"<!-- {m}:begin -->\n<!-- {m}:end -->\n" for m in marks))
     return tmp_path
 
 
@@ -67,6 +68,48 @@ def test_comparisons_in_pairs_become_one_table(house: Path):
     (folder / "costs.json").write_text("{}")
     text = readme_table.tables(folder.parent)
     assert "| mtp and plain | greedy | 200 | 100 | 2.00 |" in text
+
+
+def test_runs_are_compared_with_runs_of_the_same_seed(house: Path):
+    folder = house / "configs" / "benchmarks" / "2026-03-05-h200"
+    folder.mkdir()
+    found = record(50.0, 100.0)
+    ours, theirs = found["runs"]["greedy"].values()
+    for entries, times in ((ours, (10.0, 20.0, 90.0)), (theirs, (40.0, 20.0, 90.0))):
+        entries["prose/a"] = [{**entries["prose/a"][0], "decode_ms": ms} for ms in times]
+    (folder / "mtp-k3.json").write_text(json.dumps(found))
+    text = readme_table.tables(folder.parent)
+    assert "| mtp and plain | greedy | 250 | 200 | 1.00 |" in text
+
+
+def test_an_accelerator_run_has_steps_costs_and_second_turns(house: Path):
+    folder = house / "configs" / "benchmarks" / "2026-03-05-h200"
+    folder.mkdir()
+    (folder / "mtp-k3.json").write_text(json.dumps(record(50.0, 100.0)))
+    one = {"median": 0.04}
+    copy = {"save": {"median": 1.25}, "load": {"median": 2.0}, "bytes": 3}
+    costs = {
+        "settings": {"repeats": 12, "length": 1500},
+        "verify_ms": {"1": {"median": 11.2}, "2": {"median": 12.5}},
+        "verify_with_logits_ms": {"2": {"median": 12.1}},
+        "draft_ms": {},
+        "undo_ms": {
+            "ring": one, "device_recurrent": None, "host_recurrent": copy, "host_whole": copy,
+        },
+    }  # fmt: skip
+    (folder / "costs-mtp.json").write_text(json.dumps(costs))
+    turns = {
+        "outrider 1100": {"prompt_tokens": 1100, "cold_ms": 455.3, "live_ms": 29.1},
+        "llama-server 1100": {"prompt_tokens": 1136, "cold_ms": 639.8, "cached_ms": 239.8},
+    }
+    (folder / "ttft.json").write_text(json.dumps(turns))
+    text = readme_table.accelerator(folder.parent)
+    assert "| mtp | greedy | 2.00 | 200 | 400 | 100 | 100 | 30 | 10000 | 20000 |" in text
+    assert "| mtp | 11.2 | 12.5 |" in text
+    assert "| mtp | 12.1 |" in text
+    assert "| mtp | 0.040 |  | 1.2, 2.0 | 1.2, 2.0 |" in text
+    assert "| outrider | 1100 | 455 | 29 |  |  |  |" in text
+    assert "| llama-server | 1136 | 640 |  | 240 |  |  |" in text
 
 
 def test_what_stands_around_the_markers_is_kept():
