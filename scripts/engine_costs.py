@@ -3,8 +3,8 @@
 
     scripts/engine_costs.py --pipeline examples/pipelines/mtp.yaml [--model GGUF] --out costs.json
 
-c(r): one decode of r rows with an output each, read as argmax, and with whole logits. d(k): k
-drafts of the pipeline's drafter. Undoing: a rollback through the snapshot ring, saving and loading
+c(r): one decode of r rows with an output each, read as argmax (from the device, where it computes
+that), as argmax on the host, and with whole logits, only copied. d(k): k drafts of the pipeline's drafter. Undoing: a rollback through the snapshot ring, saving and loading
 the recurrent state on the device and in host memory. Medians over `--repeats`, in milliseconds, for
 a sequence of `--length` tokens.
 """
@@ -49,6 +49,7 @@ def measure(pipeline: Pipeline, options: argparse.Namespace) -> dict[str, Any]:
     """All costs of one opened pipeline."""
     costs = Costs(pipeline, options.length, options.repeats)
     depth = pipeline.engine.target.ring_depth
+    some = [r for r in (1, 2, 4, 8, 16) if r <= options.rows]
     return {
         "machine": machine.describe(),
         "settings": {
@@ -60,10 +61,9 @@ def measure(pipeline: Pipeline, options: argparse.Namespace) -> dict[str, Any]:
             "set": options.set,
         },
         "plan": pipeline.plan(),
-        "verify_ms": {str(r): costs.verify(r, logits=False) for r in range(1, options.rows + 1)},
-        "verify_with_logits_ms": {
-            str(r): costs.verify(r, logits=True) for r in (1, 2, 4, 8, 16) if r <= options.rows
-        },
+        "verify_ms": {str(r): costs.verify(r) for r in range(1, options.rows + 1)},
+        "verify_host_argmax_ms": {str(r): costs.verify(r, host=True) for r in some},
+        "verify_with_logits_ms": {str(r): costs.verify(r, host=True, scan=False) for r in some},
         "draft_ms": costs.drafts(min(8, pipeline.max_draft)),
         "undo_ms": {
             "ring": costs.ring(),
@@ -108,10 +108,10 @@ class Costs:
             raise EngineError(f"the ring does not undo {rows - kept} rows")
         self.length += kept
 
-    def verify(self, rows: int, *, logits: bool) -> dict[str, float]:
-        """One verify batch: decode and read every row."""
-        self.target.need_logits(0, logits)
-        read: Callable[[int], Any] = self.target.logits if logits else self.target.argmax
+    def verify(self, rows: int, *, host: bool = False, scan: bool = True) -> dict[str, float]:
+        """One verify batch: decode and read every row; `host`: whole rows are copied there."""
+        self.target.need_logits(0, host)
+        read: Callable[[int], Any] = self.target.argmax if scan else self.target.logits
         samples: list[float] = []
         for i in range(self.repeats + 3):
             start = perf_counter_ns()

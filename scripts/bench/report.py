@@ -219,10 +219,13 @@ def costs(records: Mapping[str, Mapping[str, Any]]) -> str:
     parts: list[str] = []
     for title, key in (
         ("c(r): rows verified, argmax of each read", "verify_ms"),
-        ("c(r), logits copied", "verify_with_logits_ms"),
+        ("c(r), argmax on the host", "verify_host_argmax_ms"),
+        ("c(r), logits copied only", "verify_with_logits_ms"),
         ("d(k): tokens drafted", "draft_ms"),
     ):
-        counts = sorted({int(n) for record in records.values() for n in record[key]})
+        counts = sorted({int(n) for record in records.values() for n in record.get(key, ())})
+        if not counts:
+            continue
         lines = [_line([title, *map(str, counts)]), _line(["---", *["---:"] * len(counts)])]
         for name, record in records.items():
             found = [record[key].get(str(n)) for n in counts]
