@@ -5,9 +5,9 @@
 
 c(r): one decode of r rows with an output each, read as argmax (from the device, where it computes
 that), as argmax on the host, and with whole logits, only copied. d(k): k drafts of the pipeline's
-drafter. Undoing: a rollback through the snapshot ring, saving and loading the recurrent state on the
-device and in host memory. Medians over `--repeats`, in milliseconds, for a sequence of `--length`
-tokens.
+drafter. Undoing: a rollback through the snapshot ring, saving and loading the recurrent state on
+the device and in host memory. Medians over `--repeats`, in milliseconds, for a sequence of
+`--length` tokens.
 """
 
 from __future__ import annotations
