@@ -245,6 +245,15 @@ class Context(Protocol):
         """Exported inputs [count, n_embd] of a layer for `count` batch rows from `row`."""
         ...
 
+    def keep_layer_inputs(
+        self, layers: Sequence[int], row: int, count: int, rows: RowBuffer, at: int
+    ) -> None:
+        """Copy the exported inputs of `layers` (list or tuple) for `count` batch rows from `row`.
+
+        To rows `at` … of a buffer of len(layers) × n_embd values a row, layers side by side.
+        """
+        ...
+
     def length(self, sequence: int) -> int:
         """Tokens of a sequence in memory (last position + 1; 0 when empty)."""
         ...

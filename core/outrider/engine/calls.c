@@ -118,6 +118,19 @@ int32_t cut(context_calls *c, int32_t sequence, int32_t length) {
     return removed;
 }
 
+int32_t gather(context_calls *c, const int32_t *layers, int32_t n, int32_t row, int32_t count,
+               intptr_t to) {
+    size_t width = (size_t)c->n_embd_inp;
+    for (int32_t i = 0; i < n; i++) {
+        const float *from = c->lib->get_embeddings_layer_inp(c->ctx, (uint32_t)layers[i]);
+        if (!from) return ROW_MISSING;
+        for (int32_t r = 0; r < count; r++)
+            memcpy((float *)to + ((size_t)r * (size_t)n + (size_t)i) * width,
+                   from + (size_t)(row + r) * width, width * sizeof *from);
+    }
+    return 0;
+}
+
 void append(call_batch *batch, int32_t at, const int32_t *tokens, int32_t n, int32_t position,
             int32_t sequence, bool output, bool last_output) {
     for (int32_t i = 0; i < n; i++) {

@@ -26,6 +26,7 @@ typedef struct {
     int32_t *(*get_sampled_candidates_ith)(void *ctx, int32_t row);
     float *(*get_sampled_logits_ith)(void *ctx, int32_t row);
     float *(*get_embeddings_nextn)(void *ctx);
+    float *(*get_embeddings_layer_inp)(void *ctx, uint32_t layer);
     bool (*memory_seq_rm)(void *memory, int32_t sequence, int32_t from, int32_t to);
     int32_t (*argmax)(const float *row, int32_t n);
 } library_calls;
@@ -46,6 +47,7 @@ typedef struct {
     void *memory;
     int32_t n_vocab;
     int32_t n_embd;
+    int32_t n_embd_inp;
     int32_t ranking;
     int32_t cpu_time;  /* count processor time instead of real time */
     int32_t status;    /* what the last llama_decode answered */
@@ -77,6 +79,11 @@ int32_t cut(context_calls *c, int32_t sequence, int32_t length);
 
 /* The address of the exported hidden rows of the last batch, 0 when there are none. */
 intptr_t hidden_rows(context_calls *c);
+
+/* Copies the exported inputs of n layers, `count` batch rows from `row` with n_embd_inp values a
+ * layer, side by side to an address. Answers 0, or ROW_MISSING when a layer is not exported. */
+int32_t gather(context_calls *c, const int32_t *layers, int32_t n, int32_t row, int32_t count,
+               intptr_t to);
 
 /* Writes n rows of tokens at consecutive positions into a batch, from row `at`. */
 void append(call_batch *batch, int32_t at, const int32_t *tokens, int32_t n, int32_t position,

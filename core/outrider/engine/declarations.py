@@ -248,7 +248,12 @@ MANGLED = {
 IN_CALLS = (
     *("decode", "synchronize", "get_logits_ith", "get_sampled_token_ith"),
     *("get_sampled_candidates_count_ith", "get_sampled_candidates_ith"),
-    *("get_sampled_logits_ith", "get_embeddings_nextn", "memory_seq_rm"),
+    *(
+        "get_sampled_logits_ith",
+        "get_embeddings_nextn",
+        "get_embeddings_layer_inp",
+        "memory_seq_rm",
+    ),
 )
 """Functions that calls.c is given, by their names there."""
 

@@ -194,6 +194,12 @@ class ScriptedContext:
         """The toy has no layers."""
         raise EngineError(f"{self.what}: the scripted engine exports no layer inputs")
 
+    def keep_layer_inputs(
+        self, layers: Sequence[int], row: int, count: int, rows: RowBuffer, at: int
+    ) -> None:
+        """The toy has no layers."""
+        raise EngineError(f"{self.what}: the scripted engine exports no layer inputs")
+
     def hidden(self, row: int, count: int) -> NDArray[np.float32]:
         """Hidden rows [count, WIDTH] of batch rows from `row`."""
         rows: NDArray[np.float32] = np.empty((count, WIDTH), np.float32)

@@ -46,6 +46,9 @@ CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"
 
 _HEAD = struct.Struct("<III")
 """Of a saved state: cached positions, rows that wait, bytes of the cache."""
+_FEW = 64
+"""Rows that may wait after a prefill and in a saved state, where they take more room than what
+the cache makes of them."""
 
 
 @attrs.frozen
@@ -60,9 +63,9 @@ class BlockConfig:
     """Draw drafts as the sampler draws tokens; null: where the sampler draws at all."""
     cache_type: CacheType | None = None
     """Type of the drafter's cache; null: the engine's."""
-    batch: int = attrs.field(default=256, validator=validators.ge(1))
+    batch: int = attrs.field(default=512, validator=validators.ge(1))
     """Most prompt positions injected by one pass."""
-    waiting: int = attrs.field(default=128, validator=validators.ge(1))
+    waiting: int = attrs.field(default=512, validator=validators.ge(1))
     """Rows of committed tokens kept on the host before they must be injected."""
 
 
@@ -120,7 +123,8 @@ class BlockDrafter(Drafter):
 
     def observe(self, sequence: Sequence, row: int, count: int) -> None:
         """Inject prompt positions; a few of them wait for the first block."""
-        if count <= self._injector.slots[sequence.id].room:
+        state = self._injector.slots[sequence.id]
+        if state.count + count <= min(_FEW, len(state.rows)):
             self._injector.wait(sequence.id, row, count)
         else:
             self._injector.direct(sequence.id, row, count)
@@ -146,6 +150,8 @@ class BlockDrafter(Drafter):
     def snapshot(self, slot: Slot) -> bytes:
         """The drafter's cache, and the rows that wait for it."""
         state = self._injector.slots[slot.id]
+        if state.count > _FEW:
+            self._injector.flush((slot.id,))
         cache = bytes(self._context.save(slot.id)) if state.cached else b""
         return _HEAD.pack(state.cached, state.count, len(cache)) + state.waiting.tobytes() + cache
 

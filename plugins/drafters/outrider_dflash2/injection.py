@@ -13,7 +13,7 @@ from collections.abc import Sequence as ListOf
 
 import numpy as np
 from numpy.typing import NDArray
-from outrider import Context
+from outrider import Context, RowBuffer
 
 
 class Waiting:
@@ -23,7 +23,8 @@ class Waiting:
     """
 
     def __init__(self, capacity: int, width: int) -> None:
-        self.rows: NDArray[np.float32] = np.empty((capacity, width), np.float32)
+        self.buffer = RowBuffer(capacity, width)
+        self.rows: NDArray[np.float32] = self.buffer.array
         self.cached = 0
         self.count = 0
 
@@ -56,7 +57,7 @@ class Injector:
     ) -> None:
         self._target = target
         self._context = drafter
-        self._layers = layers
+        self._layers = list(layers)
         self._width = target.n_embd
         width = len(layers) * self._width
         self._batch = drafter.embedding_batch(width)
@@ -79,7 +80,7 @@ class Injector:
         state = self.slots[slot]
         if count > state.room:
             self.flush((slot,))
-        self._gather(state.rows[state.count : state.count + count], row)
+        self._target.keep_layer_inputs(self._layers, row, count, state.buffer, state.count)
         state.count += count
 
     def flush(self, slots: Iterable[int]) -> None:

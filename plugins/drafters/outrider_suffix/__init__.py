@@ -11,6 +11,9 @@ from outrider_suffix.automaton import SuffixAutomaton
 _LONG_ENOUGH = 6
 """Matches of 32 tokens or more are told apart no further."""
 
+_CONTESTED = 1
+"""Grade of contexts that went on in different ways: most of what is proposed there fails."""
+
 
 @attrs.frozen
 class SuffixConfig:
@@ -72,8 +75,11 @@ class SuffixDrafter(Drafter):
         return self._automata[sequence.id].match_length
 
     def _grade(self, sequence: Sequence) -> int:
-        """Matches of about the same length are about as good."""
-        return min(self.match_length(sequence).bit_length(), _LONG_ENOUGH)
+        """Matches of about the same length are about as good, if one token followed all of them."""
+        automaton = self._automata[sequence.id]
+        if automaton.contested:
+            return _CONTESTED
+        return min(automaton.match_length.bit_length(), _LONG_ENOUGH)
 
     def clear(self, slot: Slot) -> None:
         """Forget the slot's conversation."""

@@ -53,6 +53,14 @@ class SuffixAutomaton:
         link = self._link[self._last]
         return self._length[link] if link > _ROOT else 0
 
+    @property
+    def contested(self) -> bool:
+        """Whether different tokens followed the longest repeated context."""
+        state = self._link[self._last]
+        while state > _ROOT and self._token[state] < 0:
+            state = self._link[state]
+        return state > _ROOT and self._count[state] < self._total[state]
+
     def extend(self, tokens: Iterable[int]) -> None:
         """Append tokens."""
         # bound once: this loop indexes whole prompts

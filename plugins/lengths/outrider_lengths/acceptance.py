@@ -35,6 +35,36 @@ class Given:
         return rates + rates[-1:] * (limit - len(rates))
 
 
+class Leaning:
+    """A prior that leans the way a related estimate has moved.
+
+    `seen` and `usual` are estimates of one thing, of late and in general. Where the first is
+    below the second, so probably is everything like it: the odds of `prior` are scaled by the
+    same factor. (The grades of one drafter in one text rise and fall together.)
+    """
+
+    def __init__(self, prior: Prior, seen: Prior, usual: Prior) -> None:
+        self._prior = prior
+        self._seen = seen
+        self._usual = usual
+
+    @property
+    def known(self) -> int:
+        """Positions that something is known about."""
+        return self._prior.known
+
+    def estimate(self, limit: int) -> list[float]:
+        """Conditional acceptance of the first `limit` positions."""
+        factor = _odds(self._seen.estimate(1)[0]) / _odds(self._usual.estimate(1)[0])
+        leaning = [factor * _odds(rate) for rate in self._prior.estimate(limit)]
+        return [odds / (1.0 + odds) for odds in leaning]
+
+
+def _odds(rate: float) -> float:
+    rate = min(max(rate, 1e-3), 1.0 - 1e-3)
+    return rate / (1.0 - rate)
+
+
 class Acceptance:
     """Conditional acceptance rates with a fading memory and a prior.
 

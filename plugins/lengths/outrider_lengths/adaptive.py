@@ -10,14 +10,14 @@ import attrs
 from attrs import validators
 from outrider import Assembly, Decision, DraftLength, Pipeline, Runtime, Sequence, Step
 
-from outrider_lengths.acceptance import UNKNOWN, Acceptance, Given, outcome
+from outrider_lengths.acceptance import UNKNOWN, Acceptance, Given, Leaning, Prior, outcome
 from outrider_lengths.calibration import calibrated
 from outrider_lengths.costs import Costs, CostTable
 from outrider_lengths.gain import allocate, best_length, expected_tokens
 from outrider_lengths.leaves import leaves
 from outrider_lengths.probing import LONG_SHOT, Prober
 
-_LOCAL = {"weight": 8.0, "keep": 0.97}
+_LOCAL = {"weight": 5.0, "keep": 0.97}
 """Memory of one sequence: about its last 30 outcomes a position."""
 _COMMON = {"weight": 4.0, "keep": 0.995}
 """Memory across requests: about the last 200 outcomes a position."""
@@ -25,6 +25,17 @@ _RELAX = 0.98
 """What is left of a sequence's memory after a step without evidence for it."""
 _WORTH_A_LONG_SHOT = 1.1
 """What certain drafts would have to bring, against the best known length."""
+_PAUSE = 8
+"""Steps after which a drafter that does not pay is thought about again: on a cold cache the
+thought itself takes some per cent of a small model's step."""
+_MARGIN = 0.06
+"""What a draft must be expected to bring more than plain decoding does: expectations are noisy,
+and the best of several is one of those that are too high."""
+
+_GRACE = 16
+"""Plain steps' worth of failed tries that a pipeline may start with."""
+
+_NONE = Decision(0, 0.0)
 
 Key = tuple[str, int]
 """Drafter and grade of evidence; grade 0: all its drafts."""
@@ -60,8 +71,14 @@ class _State:
     """The length chosen for each drafter in this step."""
     probing: dict[Key, _Try]
     """What this step tries."""
-    fresh: bool = True
-    """This is the first step of the request."""
+    steps: int = 0
+    """Steps of the request so far."""
+    touched: dict[Key, int] = attrs.field(factory=dict)
+    """The step up to which what is known has faded."""
+    settled: dict[str, int] = attrs.field(factory=dict)
+    """The step until which a drafter that does not pay is not thought about again."""
+    looked: dict[str, int] = attrs.field(factory=dict)
+    """The step in which a drafter was last thought about."""
 
 
 class AdaptiveLength(DraftLength):
@@ -82,6 +99,10 @@ class AdaptiveLength(DraftLength):
         self._probers: dict[tuple[str, int, int, int], Prober] = {}
         self._chosen: Counter[int] = Counter()
         self._priors: dict[str, Given] = {}
+        self._time = 0.0
+        """All steps so far, µs."""
+        self._wasted = 0.0
+        """Of that, what tries cost that failed."""
 
     @property
     def max(self) -> int:
@@ -140,6 +161,10 @@ class AdaptiveLength(DraftLength):
         return lengths
 
     def _plan(self, name: str, bound: int, states: ListOf[_State]) -> None:
+        alone = states[0] if len(states) == 1 else None
+        if alone is not None and alone.steps < alone.settled.get(name, 0):
+            alone.plan[name] = 0
+            return
         key = (name, 0)
         rates = [self._known(state, key).estimate(bound) for state in states]
         costs_of_one = self._step_costs(name, bound)
@@ -152,14 +177,18 @@ class AdaptiveLength(DraftLength):
             )
         for state, k, known in zip(states, lengths, rates, strict=True):
             state.plan[name] = self._explored(state, key, k, known, costs_of_one)
+        if alone is not None and not alone.plan[name]:
+            alone.settled[name] = alone.steps + _PAUSE
 
     def decide(
         self, sequence: Sequence, drafter: str, limit: int, evidence: int = 0
     ) -> Decision | None:
         """The best use of one of a cascade's drafters."""
         state = self._state(sequence)
-        costs = self._step_costs(drafter, limit)
         planned = state.plan.get(drafter)
+        if planned == 0:
+            return _NONE
+        costs = self._step_costs(drafter, limit)
         key = (drafter, evidence if planned is None else 0)
         rates = self._known(state, key).estimate(limit)
         if planned is None:
@@ -173,8 +202,8 @@ class AdaptiveLength(DraftLength):
 
     def _step_costs(self, name: str, bound: int) -> list[float]:
         """Costs of a step of one sequence with 0 … bound drafts of a drafter."""
-        costs = self._costs
-        return [self._cost(name, k) + costs.transition(1 + k) for k in range(bound + 1)]
+        costs = [self._cost(name, k) + self._costs.transition(1 + k) for k in range(bound + 1)]
+        return [costs[0], *(c * (1.0 + _MARGIN) for c in costs[1:])]
 
     def _explored(
         self, state: _State, key: Key, k: int, rates: ListOf[float], costs: ListOf[float]
@@ -197,7 +226,11 @@ class AdaptiveLength(DraftLength):
         prober = self._probers.get(depth)
         if prober is None:
             prober = self._probers[depth] = Prober(self.config.probe, least)
-        if not prober.due(fresh=state.fresh and k == 0):
+        afforded = self.config.probe * self._time + _GRACE * self._costs.rows(1)
+        name = key[0]
+        passed = state.steps - state.looked.get(name, state.steps - 1)
+        state.looked[name] = state.steps
+        if self._wasted > afforded or not prober.due(state.steps == 0 and k == 0, passed):
             return k
         state.probing[key] = _Try(k, longer, prober)
         return longer
@@ -209,12 +242,11 @@ class AdaptiveLength(DraftLength):
     ) -> None:
         """Update acceptance and costs."""
         rows = len(steps)
+        self._time += draft_us + rest_us
         for sequence, step in zip(sequences, steps, strict=True):
             k = len(step.draft.tokens)
             rows += k
             state = self._state(sequence)
-            for known in state.acceptance.values():
-                known.relax(_RELAX)
             if self._composed:
                 self._chosen[k] += 1
             if k:
@@ -223,7 +255,8 @@ class AdaptiveLength(DraftLength):
                 # a drafter that was tried and had nothing to propose has failed as well
                 for attempt in state.probing.values():
                     attempt.prober.result(False, draft_us / rest_us)
-            state.fresh = False
+                    self._wasted += draft_us
+            state.steps += 1
         first = steps[0].draft
         name = first.source or (self._leaves[0].name if len(self._leaves) == 1 else "")
         self._costs.observe(len(steps), rows, rest_us, name, len(first.tokens), draft_us)
@@ -234,14 +267,17 @@ class AdaptiveLength(DraftLength):
         accepted, rejected = outcome(k, step.accepted, len(step.tokens))
         if not accepted and not rejected:
             return
+        state.settled.pop(name, None)
         for key in {(name, 0), (name, draft.evidence)}:
             self._known(state, key).observe(accepted, rejected)
-            self._common[key].observe(accepted, rejected)
+            self._usual(key).observe(accepted, rejected)
             attempt = state.probing.get(key)
             if attempt is not None and k > attempt.best and (accepted > attempt.best or rejected):
                 usual = self._cost(name, attempt.best)
                 extra = self._cost(name, attempt.length) + 2 * self._costs.change - usual
                 attempt.prober.result(accepted == k, extra / usual)
+                if accepted < k:
+                    self._wasted += max(0.0, extra - accepted * usual)
 
     def _state(self, sequence: Sequence) -> _State:
         state = sequence.scratch.get(self.name)
@@ -252,12 +288,23 @@ class AdaptiveLength(DraftLength):
     def _known(self, state: _State, key: Key) -> Acceptance:
         known = state.acceptance.get(key)
         if known is None:
-            common = self._common.get(key)
-            if common is None:
-                prior = self._priors.get(key[0]) or Given(UNKNOWN)
-                common = self._common[key] = Acceptance(prior, **_COMMON)
-            known = state.acceptance[key] = Acceptance(common, **_LOCAL)
+            prior: Prior = self._usual(key)
+            name, grade = key
+            if grade:
+                prior = Leaning(prior, self._known(state, (name, 0)), self._usual((name, 0)))
+            known = state.acceptance[key] = Acceptance(prior, **_LOCAL)
+        elif idle := state.steps - state.touched[key]:
+            known.relax(_RELAX**idle)
+        state.touched[key] = state.steps
         return known
+
+    def _usual(self, key: Key) -> Acceptance:
+        """What all requests showed."""
+        common = self._common.get(key)
+        if common is None:
+            prior = self._priors.get(key[0]) or Given(UNKNOWN)
+            common = self._common[key] = Acceptance(prior, **_COMMON)
+        return common
 
     def _bound(self, own: int | None) -> int:
         return self._max if own is None else min(self._max, own)

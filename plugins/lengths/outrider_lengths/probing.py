@@ -26,10 +26,13 @@ class Prober:
         self._failures = 0
         self.tries = 0
 
-    def due(self, fresh: bool = False) -> bool:
-        """Another step without a draft goes by, the first of a request if `fresh`; True: draft."""
+    def due(self, fresh: bool = False, passed: int = 1) -> bool:
+        """Whether to draft now, in the first step of a request if `fresh`.
+
+        `passed`: steps without a draft that went by since the last call, this one included.
+        """
         if self._quiet < (self._spaced if fresh else self._wait):
-            self._quiet += 1
+            self._quiet += passed
             return False
         self.tries += 1
         return True

@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from outrider_lengths.acceptance import Acceptance, Given, outcome
+from outrider_lengths.acceptance import Acceptance, Given, Leaning, outcome
 
 outcomes = st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=60)
 
@@ -89,3 +89,25 @@ def test_an_accepted_end_is_no_rejection_of_what_would_have_followed(
     proposed, accepted, emitted, expected
 ):
     assert outcome(proposed, accepted, emitted) == expected
+
+
+def test_what_fails_in_one_place_is_doubted_in_others_like_it():
+    usual, grade = Given((0.9,)), Given((0.95, 0.8))
+    seen = Acceptance(usual, weight=5.0, keep=0.97)
+    leaning = Leaning(grade, seen, usual)
+    assert leaning.estimate(2) == pytest.approx([0.95, 0.8])
+    for _ in range(3):
+        seen.observe(0, True)
+    low = leaning.estimate(3)
+    assert low[0] < 0.8
+    assert low[1] < 0.45
+    assert low[1] == low[2]
+    for _ in range(60):
+        seen.observe(1, False)
+    assert leaning.estimate(1)[0] > 0.95
+    assert leaning.known == 2
+
+
+def test_certain_and_hopeless_rates_have_finite_odds():
+    leaning = Leaning(Given((1.0, 0.0)), Given((0.0,)), Given((1.0,)))
+    assert all(0.0 < rate < 1.0 for rate in leaning.estimate(2))

@@ -97,7 +97,7 @@ def test_nine_rows_that_cost_less_than_eight_are_taken(tmp_path):
 
 
 def test_nothing_is_drafted_where_it_does_not_pay_but_it_is_tried_again(tmp_path):
-    cost_ms = [1.0 + 0.9 * k for k in range(MOST + 1)]
+    cost_ms = [1.0 + 0.8 * k for k in range(MOST + 1)]
     with opened(keys(tmp_path, cost_ms, [0.1])) as pipeline:
         counts = chosen(pipeline, 1500)
     assert counts[0] >= 0.98 * sum(counts.values())

@@ -59,3 +59,40 @@ def test_drafting_costs_follow_too():
     assert costs.drafting("mtp", 1) > 50.0
     assert costs.drafting("mtp", 2) == 60.0
     assert costs.drafting("unheard of", 3) == 0.0
+
+
+def test_who_leaves_plain_decoding_pays_for_the_way_back_too():
+    costs = Costs(TABLE)
+    observe(costs, 1, 100.0, times=3)
+    assert costs.transition(1) == 0.0
+    assert costs.transition(3) == pytest.approx(2 * 20.0 / costs.stretch)
+    observe(costs, 3, 200.0)
+    assert costs.transition(3) == 0.0
+    assert costs.transition(1) == 0.0, "paid already"
+    assert costs.transition(2) == pytest.approx(costs.change / costs.stretch)
+
+
+def test_long_stretches_make_leaving_cheaper_a_step():
+    costs = Costs(TABLE)
+    for _ in range(60):
+        observe(costs, 1, 100.0, times=5)
+        observe(costs, 3, 200.0, times=10)
+    observe(costs, 1, 100.0)
+    assert costs.stretch == pytest.approx(10.0, rel=0.05)
+    assert costs.transition(3) == pytest.approx(2 * costs.change / 10.0, rel=0.05)
+
+
+def test_what_a_change_costs_is_learnt():
+    costs = Costs(TABLE)
+    for _ in range(100):
+        observe(costs, 1, 107.0)
+        observe(costs, 1, 100.0, times=3)
+        observe(costs, 3, 207.0)
+        observe(costs, 3, 200.0, times=3)
+    assert costs.change == pytest.approx(7.0, rel=0.1)
+    for _ in range(100):
+        observe(costs, 1, 150.0)
+        observe(costs, 1, 100.0, times=3)
+        observe(costs, 3, 250.0)
+        observe(costs, 3, 200.0, times=3)
+    assert costs.change == pytest.approx(50.0, rel=0.1)

@@ -49,3 +49,18 @@ def test_a_new_request_is_a_new_chance_within_the_budget():
     while not prober.due(fresh=True):
         quiet += 1
     assert quiet <= 20
+
+
+def test_steps_that_went_by_unseen_count():
+    """Who asks every eighth step is told to try as often as who asks in every one."""
+    often, seldom = Prober(0.01), Prober(0.01)
+    tries = [0, 0]
+    for step in range(4000):
+        if often.due():
+            tries[0] += 1
+            often.result(False, 0.5)
+        if step % 8 == 0 and seldom.due(passed=8):
+            tries[1] += 1
+            seldom.result(False, 0.5)
+    assert abs(tries[0] - tries[1]) <= 2
+    assert tries[0] > 3
