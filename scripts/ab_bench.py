@@ -6,8 +6,8 @@
     scripts/ab_bench.py --pipelines plain --peers '' --url ollama=http://127.0.0.1:11434
 
 A pipeline is a name in `examples/pipelines`, or a YAML file, with `+KEY=VALUE` for overrides. A
-peer is a mode of llama-server: `plain`, `draft-mtp:K`, `draft-dflash:K` or `ngram-mod`; the script
-starts and stops it. Everything runs greedily, and with `--sampled` also at temperature 0.7.
+peer is a mode of llama-server, `plain`, `draft-mtp:K`, `draft-dflash:K` or `ngram-mod`, with
+`+FLAG=VALUE` for flags of its own (`plain+flash-attn=off`); the script starts and stops it. Everything runs greedily, and with `--sampled` also at temperature 0.7.
 
 Writes raw JSON, a Markdown table and a plot. A run that broke off goes on where it stopped when the
 same command is given with `--resume`.
@@ -183,6 +183,10 @@ def peer_flags(mode: str, options: argparse.Namespace) -> list[str]:
     """llama-server's command line for one mode."""
     flags = ["-m", str(options.model), "-c", str(options.context), "-np", "1"]
     flags += ["-t", str(options.threads), "-ngl", "99", *options.peer_flag]
+    mode, *own = mode.split("+")
+    for text in own:
+        flag, separator, value = text.partition("=")
+        flags += [f"--{flag}", *([value] if separator else [])]
     kind, _, count = mode.partition(":")
     if kind == "plain":
         return flags

@@ -69,6 +69,10 @@ def options(monkeypatch: pytest.MonkeyPatch, *arguments: str):
 def test_flags_of_the_peer_modes(monkeypatch: pytest.MonkeyPatch):
     found = options(monkeypatch, "--synthetic", "0.9,0.8,0.7,0.6", "--drafter", "d.gguf")
     assert "--spec-type" not in ab_bench.peer_flags("plain", found)
+    other = ab_bench.peer_flags("draft-mtp:2+flash-attn=off+no-warmup", found)
+    assert other[other.index("--flash-attn") + 1] == "off"
+    assert "--no-warmup" in other
+    assert other[other.index("--spec-draft-n-max") + 1] == "2"
     mtp = ab_bench.peer_flags("draft-mtp:3", found)
     assert mtp[-6:] == [
         *("--spec-type", "draft-mtp", "--spec-draft-n-max", "3"),

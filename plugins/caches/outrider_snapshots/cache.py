@@ -37,7 +37,7 @@ from outrider_snapshots.policy import (
     survives,
 )
 from outrider_snapshots.reasons import HINTS, Miss, UnusableError
-from outrider_snapshots.store import Store
+from outrider_snapshots.store import EVICTED, Store
 
 log = logging.getLogger("outrider.cache")
 
@@ -197,7 +197,7 @@ class SnapshotCache(PrefixCache):
 
     def _keep_live(self, slot: Slot, states: States) -> None:
         if slot.length >= self.config.min_tokens:
-            self._take(slot, states, "evicted")
+            self._take(slot, states, EVICTED)
 
     def _take(self, slot: Slot, states: States, place: str) -> None:
         """Snapshot a slot, unless that has been done already."""

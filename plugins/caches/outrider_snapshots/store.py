@@ -31,6 +31,8 @@ log = logging.getLogger("outrider.cache")
 _REMEMBERED = 4096
 """Names of given-up snapshots kept to explain misses."""
 _CLOSE_SECONDS = 30.0
+EVICTED = "evicted"
+"""Where a snapshot was taken: of a live conversation, before its place is given to another."""
 
 
 @attrs.frozen(eq=False)
@@ -87,11 +89,19 @@ class Store:
     # --- for the thread that decodes ----------------------------------------------------------
 
     def put(self, snapshot: Snapshot, place: str) -> None:
-        """Keep a snapshot; it is found from now on."""
+        """Keep a snapshot; it is found from now on.
+
+        Where too much waits for the background thread already it is left out, unless it is the
+        last of a conversation (`EVICTED`): for those the thread is waited for.
+        """
         key = key_of(token_array(snapshot.tokens))
-        with self._changed:
+
+        def fits() -> bool:
             waiting = sum(s.size for s, _ in self._pending.values())
-            if waiting and waiting + snapshot.size > max(self.memory.budget, snapshot.size):
+            return not waiting or waiting + snapshot.size <= self.memory.budget
+
+        with self._changed:
+            if not (fits() or (place == EVICTED and self._changed.wait_for(fits, _CLOSE_SECONDS))):
                 self.counts["skipped"] += 1
                 return
             self._given_up.pop(key, None)
@@ -272,6 +282,7 @@ class Store:
             finally:
                 with self._changed:
                     self._pending.pop(key, None)
+                    self._changed.notify_all()
         elif self._touches:
             assert self.directory is not None
             self.directory.touch(self._touches.popleft())
@@ -288,7 +299,8 @@ class Store:
     def _queue(self, write: _Write) -> None:
         if not self.writable:
             return
-        if self._writes and self._writing_bytes + write.size > max(self.memory.budget, 1 << 28):
+        full = self._writing_bytes + write.size > max(self.memory.budget, 1 << 28)
+        if self._writes and full and write.place != EVICTED:
             self.counts["disk_skipped"] += 1
             return
         self._writing_bytes += write.size

@@ -5,11 +5,16 @@ from __future__ import annotations
 import errno
 import logging
 import random
+import subprocess
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from outrider import OutriderError, Pipeline, Request
+from outrider_snapshots import store as store_module
 from outrider_snapshots.directory import Directory
+from outrider_snapshots.packing import key_of, pack, token_array
 from outrider_snapshots.policy import TAIL
 from soak.histories import NEAR_TIE
 
@@ -66,8 +71,14 @@ def talk(pipeline: Pipeline, length: int) -> list[int]:
     return pipeline.tokenize(f"<|im_start|>user\n{text}")[:length]
 
 
-def run(pipeline: Pipeline, history: list[int], answer: int = 8, opening: bool = True):
-    """One turn; the sequence."""
+def run(
+    pipeline: Pipeline,
+    history: list[int],
+    answer: int = 8,
+    opening: bool = True,
+    to_the_end: bool = True,
+):
+    """One turn, or its prefill only; the sequence."""
     prompt = [*history, *(pipeline.tokenize(OPENING) if opening else [])]
     request = Request(
         prompt=prompt,
@@ -76,7 +87,7 @@ def run(pipeline: Pipeline, history: list[int], answer: int = 8, opening: bool =
         ignore_eog=True,
     )
     sequence = pipeline.start(request)
-    while not sequence.done:
+    while not sequence.done and to_the_end:
         pipeline.step([sequence])
     return sequence
 
@@ -100,8 +111,7 @@ def logit_gap(cold: Pipeline, tokens: list[int], a: int, b: int) -> float:
     cold.decoder.states.clear(slot)
     target.need_logits(slot.id, True)
     target.batch.clear()
-    target.batch.extend(tokens, 0, slot.id)
-    target.batch.outputs[len(tokens) - 1] = 1
+    target.batch.extend(tokens, 0, slot.id, last_output=True)
     target.decode()
     row = target.logits(len(tokens) - 1)
     gap = float(row[b] - row[a])
@@ -418,6 +428,90 @@ class TestDamage:
             forget_live(pipeline)
             assert run(pipeline, history).cached == len(history)
         assert len([r for r in caplog.records if "nothing more is written" in r.message]) == 1
+
+    def test_a_read_only_mount_is_read_and_not_written(self, tmp_path, cold, caplog):
+        there, seen = tmp_path / "there", tmp_path / "seen"
+        seen.mkdir()
+        with opened(disk=there) as pipeline:
+            history = talk(pipeline, 80)
+            run(pipeline, history, answer=1)
+        for command in (["--bind", there, seen], ["-o", "remount,ro,bind", seen]):
+            if subprocess.run(["mount", *command], capture_output=True, check=False).returncode:
+                pytest.skip("only a privileged user can mount a directory")
+        try:
+            before = sorted(p.name for p in there.iterdir())
+            with opened(disk=seen) as pipeline:
+                from_disk = run(pipeline, history)
+                assert from_disk.cached == len(history)
+                assert hits(pipeline) == {"disk": 1}
+                assert_same_as_cold(from_disk, cold)
+                other = talk(pipeline, 90)
+                run(pipeline, other)
+                forget_live(pipeline)
+                assert run(pipeline, other).cached == len(other)
+                assert hits(pipeline) == {"disk": 1, "ram": 1}
+            assert sorted(p.name for p in there.iterdir()) == before
+        finally:
+            subprocess.run(["umount", seen], check=True)
+        assert len([r for r in caplog.records if "nothing more is written" in r.message]) == 1
+
+    def test_a_file_that_cannot_be_read_is_a_miss(self, tmp_path, cold):
+        with opened(disk=tmp_path) as pipeline:
+            history = talk(pipeline, 80)
+            run(pipeline, history, answer=1)
+        [entry] = [e for e in Directory(tmp_path).entries() if e.key[0] == len(history)]
+        (tmp_path / entry.name).unlink()
+        (tmp_path / entry.name).mkdir()
+        with opened(disk=tmp_path, every=0) as pipeline:
+            again = run(pipeline, history)
+            assert again.cached == 0
+            assert misses(pipeline) == {"unreadable": 1}
+            assert_same_as_cold(again, cold)
+
+
+class TestTheBackgroundThread:
+    def test_a_slow_disk_holds_up_no_step(self, tmp_path, monkeypatch):
+        """Writes of half a second each, and steps of a few milliseconds beside them."""
+        write, writing = Directory.write, threading.Event()
+
+        def slow(*args):
+            writing.set()
+            time.sleep(0.5)
+            return write(*args)
+
+        monkeypatch.setattr(Directory, "write", slow)
+        with opened(disk=tmp_path, every=32) as pipeline:
+            sequence = run(pipeline, talk(pipeline, 200), answer=60, to_the_end=False)
+            assert writing.wait(5.0)
+            steps = []
+            while not sequence.done:
+                began = time.perf_counter()
+                pipeline.step([sequence])
+                steps.append(time.perf_counter() - began)
+            assert not pipeline.cache.store.flush(0.0), "the disk was too fast to show anything"
+        assert sorted(steps)[-2] < 0.25
+
+    def test_the_last_of_a_conversation_is_kept_however_much_waits(self, pipeline, monkeypatch):
+        """It waits for the thread; others are left out meanwhile."""
+        snapshots = []
+        for n in range(3):
+            slot = run(pipeline, talk(pipeline, 60 + n), answer=1).slot
+            snapshots.append(pipeline.decoder.states.snapshot(slot))
+            forget_live(pipeline)
+
+        def slow(snapshot):
+            time.sleep(0.2)
+            return pack(snapshot)
+
+        monkeypatch.setattr(store_module, "pack", slow)
+        store = store_module.Store(int(1.5 * snapshots[0].size), None, 0, "a fingerprint")
+        store.put(snapshots[0], "every")
+        store.put(snapshots[1], "every")
+        assert store.counts["skipped"] == 1
+        store.put(snapshots[2], store_module.EVICTED)
+        assert key_of(token_array(snapshots[2].tokens)) in store
+        assert store.counts["skipped"] == 1
+        store.close()
 
 
 def test_pausing_for_a_snapshot_does_not_change_the_answer(pipeline, cold):
