@@ -7,7 +7,8 @@
 
 A pipeline is a name in `examples/pipelines`, or a YAML file, with `+KEY=VALUE` for overrides. A
 peer is a mode of llama-server, `plain`, `draft-mtp:K`, `draft-dflash:K` or `ngram-mod`, with
-`+FLAG=VALUE` for flags of its own (`plain+flash-attn=off`); the script starts and stops it. Everything runs greedily, and with `--sampled` also at temperature 0.7.
+`+FLAG=VALUE` for flags of its own (`plain+flash-attn=off`); the script starts and stops it.
+Everything runs greedily, and with `--sampled` also at temperature 0.7.
 
 Writes raw JSON, a Markdown table and a plot. A run that broke off goes on where it stopped when the
 same command is given with `--resume`.

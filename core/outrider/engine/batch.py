@@ -46,6 +46,7 @@ class LlamaBatch:
         self._struct: Any = ffi.new("call_batch *")
         sequences = ffi.cast("int32_t *", self.sequences.ctypes.data)
         self._sequence_pointers = ffi.new("int32_t *[]", [sequences + i for i in range(capacity)])
+        self._positions = ffi.cast("int32_t *", self.positions.ctypes.data)
         self._width = width
         self._embeddings = 0 if self.embeddings is None else self.embeddings.ctypes.data
         s = self._struct
@@ -70,7 +71,9 @@ class LlamaBatch:
         i = self.size
         if i >= self.capacity:
             raise EngineError(f"the batch is full: it holds {self.capacity} rows")
-        _lib.append(self._struct, i, (token,), 1, position, sequence, output, False)
+        _lib.append(
+            self._struct, self._positions, i, (token,), 1, position, sequence, output, False
+        )
         self.size = i + 1
         return i
 
@@ -91,7 +94,8 @@ class LlamaBatch:
         if n <= _SMALL:
             if not isinstance(tokens, (list, tuple)):
                 tokens = list(tokens)
-            _lib.append(self._struct, i, tokens, n, position, sequence, output, last_output)
+            where, positions = self._struct, self._positions
+            _lib.append(where, positions, i, tokens, n, position, sequence, output, last_output)
             return i
         self.tokens[i : i + n] = tokens
         self.positions[i : i + n] = self._iota[:n]
@@ -117,8 +121,5 @@ class LlamaBatch:
         n = self.size
         self._struct.n_tokens = n
         if self._axes is not None:
-            # text positions: the first three axes advance together, the last stays 0
-            for axis in range(3):
-                self._axes[axis * n : (axis + 1) * n] = self.positions[:n]
-            self._axes[3 * n : 4 * n] = 0
+            _lib.spread(self._struct, self._positions, n)
         return self._struct

@@ -18,6 +18,8 @@ static int64_t now(const context_calls *c) {
 }
 
 int32_t decode(context_calls *c, const call_batch *batch) {
+    if (batch->n_tokens > c->most_outputs && count_outputs(batch) > c->most_outputs)
+        return TOO_MANY_OUTPUTS;
     int64_t start = now(c);
     c->status = c->lib->decode(c->ctx, *batch);
     /* every caller reads the results next, so waiting here costs nothing and dates honestly */
@@ -83,7 +85,8 @@ int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
     /* a row's place in the batch, its position and its sequence move together */
     for (int32_t depth = 0;; depth++) {
         int32_t going = 0;
-        if (decode(c, batch)) return CALL_FAILED;
+        int32_t status = decode(c, batch);
+        if (status) return status == TOO_MANY_OUTPUTS ? status : CALL_FAILED;
         for (int32_t i = 0; i < n; i++) {
             if (depth >= lengths[i]) continue;
             int32_t token = best(c, rows[i]);
@@ -131,15 +134,21 @@ int32_t gather(context_calls *c, const int32_t *layers, int32_t n, int32_t row, 
     return 0;
 }
 
-void append(call_batch *batch, int32_t at, const int32_t *tokens, int32_t n, int32_t position,
-            int32_t sequence, bool output, bool last_output) {
+void append(call_batch *batch, int32_t *positions, int32_t at, const int32_t *tokens, int32_t n,
+            int32_t position, int32_t sequence, bool output, bool last_output) {
     for (int32_t i = 0; i < n; i++) {
-        batch->token[at + i] = tokens[i];
-        batch->pos[at + i] = position + i;
+        if (batch->token) batch->token[at + i] = tokens[i];
+        positions[at + i] = position + i;
         batch->seq_id[at + i][0] = sequence;
         batch->logits[at + i] = output;
     }
     if (last_output && n > 0) batch->logits[at + n - 1] = 1;
+}
+
+void spread(call_batch *batch, const int32_t *positions, int32_t n) {
+    for (int32_t axis = 0; axis < 3; axis++)
+        memcpy(batch->pos + (size_t)axis * (size_t)n, positions, (size_t)n * sizeof *positions);
+    memset(batch->pos + 3 * (size_t)n, 0, (size_t)n * sizeof *positions);
 }
 
 int32_t count_outputs(const call_batch *batch) {

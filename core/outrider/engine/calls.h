@@ -39,7 +39,7 @@ enum {
 };
 
 /* Answers below 0, beside those of the kernel for rows without a most likely token. */
-enum { ROW_UNRANKED = -100, ROW_MISSING = -101, CALL_FAILED = -102 };
+enum { ROW_UNRANKED = -100, ROW_MISSING = -101, CALL_FAILED = -102, TOO_MANY_OUTPUTS = -103 };
 
 typedef struct {
     const library_calls *lib;
@@ -48,6 +48,7 @@ typedef struct {
     int32_t n_vocab;
     int32_t n_embd;
     int32_t n_embd_inp;
+    int32_t most_outputs; /* output rows that are reserved; more of them end the process */
     int32_t ranking;
     int32_t cpu_time;  /* count processor time instead of real time */
     int32_t status;    /* what the last llama_decode answered */
@@ -55,7 +56,7 @@ typedef struct {
     int64_t inside_ns; /* time inside libllama so far */
 } context_calls;
 
-/* Decodes a batch and waits for the results. Answers what llama_decode did. */
+/* Decodes a batch and waits for the results. Answers what llama_decode did, or TOO_MANY_OUTPUTS. */
 int32_t decode(context_calls *c, const call_batch *batch);
 
 /* The most likely token after an output row of the last batch. Counts as inside: a device would
@@ -70,7 +71,7 @@ int32_t match(context_calls *c, int32_t row, const int32_t *tokens, int32_t n, i
 /* Decodes a batch of tokens with hidden rows, and goes on from n of its output rows, by row
  * lengths[i] >= 1 most likely tokens: each is fed with the exported hidden row that predicted it,
  * at the next position. `rows` is used up. tokens[i * stride + j] is the j-th token of row i.
- * Answers 0, CALL_FAILED, or why a row has no most likely token. */
+ * Answers 0, CALL_FAILED, TOO_MANY_OUTPUTS, or why a row has no most likely token. */
 int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
               const int32_t *lengths, int32_t *tokens, int32_t stride);
 
@@ -85,9 +86,14 @@ intptr_t hidden_rows(context_calls *c);
 int32_t gather(context_calls *c, const int32_t *layers, int32_t n, int32_t row, int32_t count,
                intptr_t to);
 
-/* Writes n rows of tokens at consecutive positions into a batch, from row `at`. */
-void append(call_batch *batch, int32_t at, const int32_t *tokens, int32_t n, int32_t position,
-            int32_t sequence, bool output, bool last_output);
+/* Writes n rows at consecutive positions into a batch, from row `at`; their tokens where the batch
+ * has any. `positions` is what batch->pos points to, or what `spread` reads. */
+void append(call_batch *batch, int32_t *positions, int32_t at, const int32_t *tokens, int32_t n,
+            int32_t position, int32_t sequence, bool output, bool last_output);
+
+/* Text positions of n rows, for models with several axes: the first three advance together, the
+ * last stays 0. */
+void spread(call_batch *batch, const int32_t *positions, int32_t n);
 
 /* How many rows of a batch are output rows. */
 int32_t count_outputs(const call_batch *batch);

@@ -14,7 +14,7 @@ from outrider.engine import declarations as decl
 from outrider.engine.batch import LlamaBatch
 from outrider.engine.library import ffi, library, recent_messages
 from outrider.engine.ring import RingWrites
-from outrider.errors import EngineError, LogitsError
+from outrider.errors import EngineError, LogitsError, OutriderError
 from outrider.target import RowBuffer, Rows
 
 _lib: Any = _calls.lib
@@ -61,7 +61,6 @@ class LlamaContext:
         self.n_batch: int = self._c.llama_n_batch(self._ctx)
         self.n_ubatch: int = self._c.llama_n_ubatch(self._ctx)
         self.n_seq_max: int = self._c.llama_n_seq_max(self._ctx)
-        self._most_outputs: int = params.n_outputs_max
         self._ranks = self.n_seq_max == 1
         """Whether candidates ranked on the device can be trusted; see `_attach`."""
         self.ring_depth: int = self._c.llama_n_rs_seq(self._ctx)
@@ -78,7 +77,7 @@ class LlamaContext:
         self.on_accelerator = on_accelerator
         self._device_argmax = False
         self._row_bytes = 4 * self.n_vocab
-        self._calls: Any = _new(
+        self.calls: Any = _new(
             "context_calls *",
             {
                 "lib": lib.calls,
@@ -87,6 +86,7 @@ class LlamaContext:
                 "n_vocab": self.n_vocab,
                 "n_embd": self.n_embd,
                 "n_embd_inp": self.n_embd_inp,
+                "most_outputs": params.n_outputs_max,
                 "cpu_time": cpu_time,
             },
         )
@@ -97,12 +97,12 @@ class LlamaContext:
     @property
     def decodes(self) -> int:
         """Decode calls so far."""
-        return self._calls.decodes
+        return self.calls.decodes
 
     @property
     def engine_ns(self) -> int:
         """Nanoseconds spent inside libllama so far: decoding, reading results, rolling back."""
-        return self._calls.inside_ns
+        return self.calls.inside_ns
 
     # --- decoding -----------------------------------------------------------------------------
 
@@ -123,47 +123,39 @@ class LlamaContext:
         return LlamaBatch(self.n_batch, width=width, tokens=False, n_positions=self._n_positions)
 
     def _decode(self, batch: LlamaBatch) -> None:
-        self._expect(batch)
-        if _lib.decode(self._calls, batch.struct()):
-            raise self._failure(batch.size)
-
-    def _expect(self, batch: LlamaBatch) -> None:
-        """What is to be known of a batch before it is decoded."""
         if self.ring_depth:
             n = batch.size
             one = self.n_seq_max == 1
             self.ring_writes.expect(n if one else int(np.bincount(batch.sequences[:n]).max()))
-        if batch.size > self._most_outputs:
-            self._check_outputs(batch)
+        answer: int = _lib.decode(self.calls, batch.struct())
+        if answer:
+            raise self._failure(batch, answer)
 
-    def _failure(self, rows: int) -> EngineError:
-        said = recent_messages()
-        code: int = self._calls.status
-        reason = _DECODE_FAILURES.get(code, f"llama_decode returned {code}")
-        return EngineError(
-            f"{self._what}: decoding {rows} rows failed: {reason}"
-            + (f" (llama.cpp: {said})" if said else "")
-        )
-
-    def _check_outputs(self, batch: LlamaBatch) -> None:
-        """More outputs than reserved end the process in an assertion of llama.cpp."""
-        asked: int = _lib.count_outputs(batch.struct())
-        if asked > self._most_outputs:
-            raise EngineError(
-                f"{self._what}: {asked} output rows were asked for, {self._most_outputs} are "
+    def _failure(self, batch: LlamaBatch, answer: int) -> EngineError:
+        if answer == _lib.TOO_MANY_OUTPUTS:
+            asked: int = _lib.count_outputs(batch.struct())
+            return EngineError(
+                f"{self._what}: {asked} output rows were asked for, {self.calls.most_outputs} are "
                 "reserved (max_sequences × (longest draft + 1))"
             )
+        said = recent_messages()
+        code: int = self.calls.status
+        reason = _DECODE_FAILURES.get(code, f"llama_decode returned {code}")
+        return EngineError(
+            f"{self._what}: decoding {batch.size} rows failed: {reason}"
+            + (f" (llama.cpp: {said})" if said else "")
+        )
 
     # --- reading ------------------------------------------------------------------------------
 
     def argmax(self, row: int) -> int:
         """The most likely token after an output row, from the device when a sampler is there."""
-        token: int = _lib.best(self._calls, row)
+        token: int = _lib.best(self.calls, row)
         return token if token >= 0 else self._unranked(row, token)
 
     def match(self, row: int, tokens: Sequence[int], position: int) -> tuple[int, int]:
         """How many of `tokens` are the most likely ones from `row` on, and the one after them."""
-        count: int = _lib.match(self._calls, row, [*tokens], len(tokens), self._next)
+        count: int = _lib.match(self.calls, row, [*tokens], len(tokens), self._next)
         token: int = self._next[0]
         while token < 0:
             try:
@@ -173,7 +165,7 @@ class LlamaContext:
             if count == len(tokens) or tokens[count] != token:
                 break
             count += 1
-            token = _lib.best(self._calls, row + count)
+            token = _lib.best(self.calls, row + count)
         return count, token
 
     def _unranked(self, row: int, answer: int) -> int:
@@ -189,20 +181,25 @@ class LlamaContext:
     def chain(self, rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
         """Decode `batch`, and let its output rows be continued by their most likely tokens."""
         batch, n, longest = self.batch, len(rows), max(lengths)
-        self._expect(batch)
         tokens = _new("int32_t[]", n * longest)
         answer: int = _lib.chain(
-            self._calls, batch.struct(), n, _new("int32_t[]", rows), [*lengths], tokens, longest
+            self.calls, batch.struct(), n, _new("int32_t[]", rows), [*lengths], tokens, longest
         )
-        if answer == _lib.CALL_FAILED:
-            raise self._failure(batch.size)
-        if answer == _lib.ROW_MISSING:
-            raise EngineError(f"{self._what}: a row to chain from has no logits or hidden row")
-        if answer == _lib.ROW_UNRANKED:
-            raise EngineError(f"{self._what}: the device did not name one token for every row")
-        native.checked(answer)
+        if answer:
+            raise self._broken_chain(batch, answer)
         found = list(tokens)
+        if n == 1:
+            return [found]
         return [found[i * longest : i * longest + lengths[i]] for i in range(n)]
+
+    def _broken_chain(self, batch: LlamaBatch, answer: int) -> OutriderError:
+        if answer in (_lib.CALL_FAILED, _lib.TOO_MANY_OUTPUTS):
+            return self._failure(batch, answer)
+        if answer == _lib.ROW_MISSING:
+            return EngineError(f"{self._what}: a row to chain from has no logits or hidden row")
+        if answer == _lib.ROW_UNRANKED:
+            return EngineError(f"{self._what}: the device did not name one token for every row")
+        return native.failure(answer)
 
     def top_k(self, row: int) -> tuple[NDArray[np.int32] | None, NDArray[np.float32]]:
         """Ids and logits that the device ranked: views, valid until the next decode."""
@@ -240,7 +237,7 @@ class LlamaContext:
 
     def hidden_address(self, row: int) -> int:
         """Where the exported row of batch row `row` lies in memory."""
-        rows: int = _lib.hidden_rows(self._calls)
+        rows: int = _lib.hidden_rows(self.calls)
         if not rows:
             raise EngineError(f"{self._what}: no hidden rows are exported")
         return rows + 4 * row * self.n_embd
@@ -268,7 +265,7 @@ class LlamaContext:
     ) -> None:
         """Copy exported layer inputs from batch row `row` into a buffer, layers side by side."""
         to = rows.address + at * rows.row_bytes
-        if _lib.gather(self._calls, layers, len(layers), row, count, to):
+        if _lib.gather(self.calls, layers, len(layers), row, count, to):
             for layer in layers:
                 self.layer_input(layer, row)  # names the one that is missing
 
@@ -333,7 +330,7 @@ class LlamaContext:
             c.llama_sampler_free(chain)
             return False
         self._samplers[sequence] = (chain, top_k)
-        self._calls.ranking = _lib.FROM_CANDIDATES if self._ranks else _lib.FROM_TOKEN
+        self.calls.ranking = _lib.FROM_CANDIDATES if self._ranks else _lib.FROM_TOKEN
         return True
 
     def _detach(self, sequence: int) -> None:
@@ -342,7 +339,7 @@ class LlamaContext:
             self._c.llama_set_sampler(self._ctx, sequence, ffi.NULL)
             self._c.llama_sampler_free(attached[0])
         if not self._samplers:
-            self._calls.ranking = _lib.FROM_LOGITS
+            self.calls.ranking = _lib.FROM_LOGITS
 
     # --- memory -------------------------------------------------------------------------------
 
@@ -352,7 +349,7 @@ class LlamaContext:
 
     def truncate(self, sequence: int, length: int) -> bool:
         """Remove positions ≥ `length`; False when the memory refuses."""
-        return bool(_lib.cut(self._calls, sequence, length))
+        return bool(_lib.cut(self.calls, sequence, length))
 
     def copy(self, source: int, destination: int) -> None:
         """Make `destination` hold what `source` holds."""

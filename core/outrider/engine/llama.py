@@ -201,7 +201,10 @@ class LlamaEngine(Component):
 
     def busy_ns(self) -> int:
         """Nanoseconds spent inside the engine's library so far, by all contexts."""
-        return sum(context.engine_ns for context in self._contexts)
+        total = 0
+        for context in self._contexts:
+            total += context.calls.inside_ns
+        return total
 
     def close(self) -> None:
         """Free contexts, then models."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.errors import LogitsError, PluginError
+from outrider.errors import LogitsError, OutriderError, PluginError
 from outrider.native import _kernels
 
 _ffi: Any = _kernels.ffi
@@ -55,20 +55,25 @@ class LogProbs(NamedTuple):
 
 def checked(answer: int, position: int | None = None) -> int:
     """A kernel's answer. Raises what an answer below 0 stands for, naming `position`."""
-    if answer >= 0:
-        return answer
+    if answer < 0:
+        raise failure(answer, position)
+    return answer
+
+
+def failure(answer: int, position: int | None = None) -> OutriderError:
+    """What a kernel's answer below 0 stands for."""
     if answer == _lib.DRAFT_IMPOSSIBLE:
-        raise PluginError(
+        return PluginError(
             f"the draft at position {position} has probability 0 in the distribution q it comes "
             "with; a drafter must report the distribution its token was really drawn from"
         )
     if answer == _lib.DRAFT_MALFORMED:
-        raise PluginError(
+        return PluginError(
             f"the distribution q of the draft at position {position} is none: it names tokens "
             "outside the vocabulary, or its probabilities do not sum to 1"
         )
     where = "" if position is None else f"position {position}: "
-    raise LogitsError(where + _REASONS[answer])
+    return LogitsError(where + _REASONS[answer])
 
 
 def argmax_address() -> int:
@@ -82,6 +87,20 @@ def argmax(row: NDArray[np.float32]) -> int:
     Raises LogitsError when the row contains NaN or nothing but -infinity.
     """
     return checked(_lib.argmax(_ffi.from_buffer("float[]", row), row.shape[0]))
+
+
+def best_path(lattice: NDArray[np.float32], top_k: int) -> list[int]:
+    """The token ids of the best-scored path through a lattice [positions, ≥ top_k + top_k²].
+
+    A row holds `top_k` candidate ids and, for each candidate of the row before, the scores of
+    these. The path starts after candidate 0; of equal scores the first one is taken.
+    """
+    n, width = lattice.shape
+    if width < top_k * (top_k + 1):
+        raise ValueError(f"lattice rows of {width} values; expected {top_k * (top_k + 1)} or more")
+    tokens = _ffi.new("int32_t[]", n)
+    _lib.best_path(_ffi.from_buffer("float[]", lattice), n, width, top_k, tokens)
+    return list(tokens)
 
 
 def top2(row: NDArray[np.float32]) -> Top2:

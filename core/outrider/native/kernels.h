@@ -16,6 +16,11 @@ int32_t argmax(const float *row, int32_t n);
  * Answers argmax's answer. */
 int32_t top2(const float *row, int32_t n, int32_t *ids);
 
+/* The best path through a lattice of n positions: each row holds k token ids (as floats), then for
+ * each of the k candidates before it the k scores of what may follow. The path starts after
+ * candidate 0; of equal scores the first one is taken. Rows are `stride` floats apart. */
+void best_path(const float *lattice, int32_t n, int32_t stride, int32_t k, int32_t *tokens);
+
 /* How logits become a distribution. Order: bias, penalties, [temperature], top_k, top_p, min_p,
  * [temperature]; the temperature comes first or last. */
 typedef struct {

@@ -192,3 +192,16 @@ HOT double weigh(const row_scan *s, double temperature, double *weights) {
     }
     return total;
 }
+
+void best_path(const float *lattice, int32_t n, int32_t stride, int32_t k, int32_t *tokens) {
+    int32_t previous = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const float *row = lattice + (size_t)i * (size_t)stride;
+        const float *scores = row + k + (size_t)previous * (size_t)k;
+        int32_t best = 0;
+        for (int32_t j = 1; j < k; j++)
+            if (scores[j] > scores[best]) best = j;
+        tokens[i] = (int32_t)row[best];
+        previous = best;
+    }
+}

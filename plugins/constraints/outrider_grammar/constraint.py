@@ -98,7 +98,12 @@ class GrammarConstraint(Constraint):
                 return self._all_but_end()
             case Mode.GRAMMAR:
                 words = np.frombuffer(self._matcher.compute_bitmask(), np.uint32)
-                return words[: self._n_words].copy()
+                mask = words[: self._n_words].copy()
+                if self._matcher.is_accepting():
+                    # the grammar knows one end-of-generation token, the model may have several
+                    for token in self._vocabulary.eog:
+                        mask[token // 32] |= np.uint32(1 << (token % 32))
+                return mask
 
     def commit(self, tokens: Sequence[int]) -> None:
         """See `Constraint`."""

@@ -61,6 +61,7 @@ class Injector:
         self._width = target.n_embd
         width = len(layers) * self._width
         self._batch = drafter.embedding_batch(width)
+        self._no_tokens = [0] * self._batch.capacity
         self.slots = [Waiting(waiting, width) for _ in range(slots)]
 
     def direct(self, slot: int, row: int, count: int) -> None:
@@ -95,7 +96,7 @@ class Injector:
                 self._context.decode_embeddings(batch)
                 batch.clear()
             first = self._place(slot, state.cached, state.count)
-            batch.embeddings[first : first + state.count] = state.rows[: state.count]
+            batch.take_rows(first, state.buffer, 0, state.count)
             state.cached += state.count
             state.count = 0
         if batch.size:
@@ -103,13 +104,7 @@ class Injector:
 
     def _place(self, slot: int, position: int, count: int) -> int:
         """Append `count` rows at consecutive positions; their embeddings are the caller's."""
-        batch, first = self._batch, self._batch.size
-        end = first + count
-        batch.positions[first:end] = range(position, position + count)
-        batch.sequences[first:end] = slot
-        batch.outputs[first:end] = 0
-        batch.size = end
-        return first
+        return self._batch.extend(self._no_tokens[:count], position, slot)
 
     def _gather(self, out: NDArray[np.float32], row: int) -> None:
         """The layers' inputs side by side, out [count, layers × width]."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+from outrider.native import best_path
 
 Draw = Callable[[list[int], NDArray[np.int32], NDArray[np.float32]], int]
 """Chooses one of the candidate ids [top_k] by their scores [top_k], after the given drafts."""
@@ -31,6 +32,8 @@ def walk(
     before a position whose most likely candidate has a probability below `min_p`; that depends on
     the tokens before it only, so that drawn tokens keep their distribution.
     """
+    if draw is None and min_p == 0.0:
+        return best_path(lattice, top_k)
     ids = lattice[:, :top_k].astype(np.int32)
     scores = lattice[:, top_k : top_k + top_k * top_k].reshape(-1, top_k, top_k)
     sure = (confidence(scores) >= min_p).tolist() if min_p > 0.0 else None

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from outrider import (
     Accepted,
     Assembly,
+    Constraint,
     Distribution,
     Draft,
     LogitsError,
@@ -217,7 +218,7 @@ class RejectionSampler(Sampler):
         history = _seen(request, sequence, prefix)
         q = draft.q[i] if draft.q is not None and i < len(draft.tokens) else None
         if q is not None and sequence.constraint is not None:
-            q = _legal_part(q, sequence.constraint.mask(prefix))
+            q = _legal_part(q, sequence.constraint, prefix, draft.tokens[i])
         if q is None:
             token = self._kernel.sample(
                 logits,
@@ -251,11 +252,19 @@ class RejectionSampler(Sampler):
         )
 
 
-def _legal_part(q: Distribution, mask: NDArray[np.uint32] | None) -> Distribution:
+def _legal_part(
+    q: Distribution, constraint: Constraint, prefix: ListOf[int], drafted: int
+) -> Distribution:
     """What a draft was drawn from, given that it is legal: illegal drafts were cut off before."""
+    mask = constraint.mask(prefix)
     if mask is None:
         return q
-    legal = mask[q.ids // 32] >> (q.ids % 32).astype(np.uint32) & 1
+    if mask[drafted // 32] >> (drafted % 32) & 1:
+        legal = mask[q.ids // 32] >> (q.ids % 32).astype(np.uint32) & 1
+    else:
+        # where a grammar forces text its mask may name the usual token alone, while other ways
+        # to spell that text are allowed, too
+        legal = np.array([constraint.allows(prefix, token) for token in q.ids.tolist()])
     probs = q.probs * legal
     return Distribution(q.ids, probs / probs.sum())
 
