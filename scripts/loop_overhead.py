@@ -3,7 +3,7 @@
 
     scripts/loop_overhead.py [--pipelines plain,suffix,mtp,dflash2,adaptive] --out run.json
 
-Quartiles over all steps of some requests, in µs, one pipeline after the other, in turns. The caches
+Quartiles over all steps of some requests, in µs, one pipeline after the other. The caches
 are cold after every decode, and some machines stop a core for a tenth of a millisecond when heavy
 vector code ends: the lower quartile tells what the code costs, the upper one what the machine adds.
 """
@@ -32,24 +32,19 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    files = {
-        n: ROOT / "examples" / "pipelines" / f"{n}.yaml" for n in arguments.pipelines.split(",")
-    }
     overrides = ["engine.threads=1", *arguments.set]
-    opened = {n: Pipeline.load(file, overrides=overrides).open() for n, file in files.items()}
-    chosen = prompts.load(next(iter(opened.values())), per_family=arguments.per_family)
-    overheads: dict[str, list[list[int]]] = {name: [] for name in opened}
-    for _ in range(arguments.runs):
-        for prompt in chosen:
-            for name, pipeline in opened.items():
-                pipeline.reset_statistics()
-                tokens = tuple(prompt.tokens)
-                pipeline.run(Request(prompt=tokens, max_tokens=arguments.tokens, ignore_eog=True))
-                overheads[name].append([round(t / 1e3) for t in pipeline.statistics.overheads])
+    overheads: dict[str, list[list[int]]] = {}
+    for name in arguments.pipelines.split(","):
+        file = ROOT / "examples" / "pipelines" / f"{name}.yaml"
+        with Pipeline.load(file, overrides=overrides).open() as pipeline:
+            overheads[name] = [
+                steps(pipeline, Request(prompt=p.tokens, max_tokens=arguments.tokens))
+                for _ in range(arguments.runs)
+                for p in prompts.load(pipeline, per_family=arguments.per_family)
+            ]
     record: dict[str, Any] = {
         "settings": vars(arguments) | {"out": None},
         "machine": machine.describe(),
-        "prompts": [prompt.name for prompt in chosen],
         "quartiles_us": {n: spread([t for r in runs for t in r]) for n, runs in overheads.items()},
         "steps_us": overheads,
     }
@@ -57,8 +52,13 @@ def main() -> None:
     arguments.out.write_text(compact(record) + "\n")
     for name, (low, middle, high) in record["quartiles_us"].items():
         print(f"{name:12} {low:6.0f} {middle:6.0f} {high:6.0f} µs")
-    for pipeline in opened.values():
-        pipeline.close()
+
+
+def steps(pipeline: Pipeline, request: Request) -> list[int]:
+    """The loop's own time in each step of a request, µs."""
+    pipeline.reset_statistics()
+    pipeline.run(request)
+    return [round(ns / 1e3) for ns in pipeline.statistics.overheads]
 
 
 def spread(values: list[int]) -> list[float]:

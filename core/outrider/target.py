@@ -197,7 +197,7 @@ class Context(Protocol):
         """
         ...
 
-    def chain(self, rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+    def chain(self, rows: list[int], lengths: list[int]) -> list[list[int]]:
         """Decode `batch`, and go on from its output row `rows[i]` by `lengths[i]` ≥ 1 tokens.
 
         Each is the most likely one, and is fed back at the next position with the `nextn` row

@@ -91,6 +91,7 @@ class LlamaContext:
             },
         )
         self._next: Any = _new("int32_t *")
+        self._chained: Any = _new("int32_t[]", 16)
         self.state_bytes = 0
         """Bytes of state saved or loaded so far, on the host or the device."""
 
@@ -155,7 +156,9 @@ class LlamaContext:
 
     def match(self, row: int, tokens: Sequence[int], position: int) -> tuple[int, int]:
         """How many of `tokens` are the most likely ones from `row` on, and the one after them."""
-        count: int = _lib.match(self.calls, row, [*tokens], len(tokens), self._next)
+        if not isinstance(tokens, (list, tuple)):
+            tokens = list(tokens)
+        count: int = _lib.match(self.calls, row, tokens, len(tokens), self._next)
         token: int = self._next[0]
         while token < 0:
             try:
@@ -178,16 +181,18 @@ class LlamaContext:
         best = native.argmax(ranked)
         return best if ids is None else int(ids[best])
 
-    def chain(self, rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+    def chain(self, rows: list[int], lengths: list[int]) -> list[list[int]]:
         """Decode `batch`, and let its output rows be continued by their most likely tokens."""
         batch, n, longest = self.batch, len(rows), max(lengths)
-        tokens = _new("int32_t[]", n * longest)
+        size = n * longest
+        if size > len(self._chained):
+            self._chained = _new("int32_t[]", size)
         answer: int = _lib.chain(
-            self.calls, batch.struct(), n, _new("int32_t[]", rows), [*lengths], tokens, longest
+            self.calls, batch.struct(), n, rows, lengths, self._chained, longest
         )
         if answer:
             raise self._broken_chain(batch, answer)
-        found = list(tokens)
+        found: list[int] = _calls.ffi.unpack(self._chained, size)
         if n == 1:
             return [found]
         return [found[i * longest : i * longest + lengths[i]] for i in range(n)]

@@ -145,7 +145,7 @@ class ScriptedContext:
                 return count, found
         return len(tokens), self.argmax(row + len(tokens))
 
-    def chain(self, rows: Sequence[int], lengths: Sequence[int]) -> list[list[int]]:
+    def chain(self, rows: list[int], lengths: list[int]) -> list[list[int]]:
         """Decode `batch`, and let its output rows be continued by their most likely tokens."""
         batch = self.batch
         self.decode()
