@@ -25,7 +25,7 @@ _RELAX = 0.98
 """What is left of a sequence's memory after a step without evidence for it."""
 _WORTH_A_LONG_SHOT = 1.1
 """What certain drafts would have to bring, against the best known length."""
-_PAUSE = 8
+_PAUSE = 16
 """Steps after which a drafter that does not pay is thought about again: on a cold cache the
 thought itself takes some per cent of a small model's step."""
 _MARGIN = 0.06
@@ -75,8 +75,8 @@ class _State:
     """Steps of the request so far."""
     touched: dict[Key, int] = attrs.field(factory=dict)
     """The step up to which what is known has faded."""
-    settled: dict[str, int] = attrs.field(factory=dict)
-    """The step until which a drafter that does not pay is not thought about again."""
+    settled: dict[Key, int] = attrs.field(factory=dict)
+    """The step until which what does not pay is not thought about again."""
     looked: dict[str, int] = attrs.field(factory=dict)
     """The step in which a drafter was last thought about."""
 
@@ -162,12 +162,12 @@ class AdaptiveLength(DraftLength):
 
     def _plan(self, name: str, bound: int, states: ListOf[_State]) -> None:
         alone = states[0] if len(states) == 1 else None
-        if alone is not None and alone.steps < alone.settled.get(name, 0):
+        key = (name, 0)
+        if alone is not None and alone.steps < alone.settled.get(key, 0):
             alone.plan[name] = 0
             return
-        key = (name, 0)
         rates = [self._known(state, key).estimate(bound) for state in states]
-        costs_of_one = self._step_costs(name, bound)
+        costs_of_one = self._step_costs(key, bound)
         if len(states) == 1:
             lengths = [best_length(rates[0], costs_of_one)[0]]
         else:
@@ -178,7 +178,7 @@ class AdaptiveLength(DraftLength):
         for state, k, known in zip(states, lengths, rates, strict=True):
             state.plan[name] = self._explored(state, key, k, known, costs_of_one)
         if alone is not None and not alone.plan[name]:
-            alone.settled[name] = alone.steps + _PAUSE
+            alone.settled[key] = alone.steps + _PAUSE
 
     def decide(
         self, sequence: Sequence, drafter: str, limit: int, evidence: int = 0
@@ -188,21 +188,27 @@ class AdaptiveLength(DraftLength):
         planned = state.plan.get(drafter)
         if planned == 0:
             return _NONE
-        costs = self._step_costs(drafter, limit)
         key = (drafter, evidence if planned is None else 0)
+        if planned is None and state.steps < state.settled.get(key, 0):
+            return _NONE
+        costs = self._step_costs(key, limit)
         rates = self._known(state, key).estimate(limit)
         if planned is None:
             k, rate = best_length(rates, costs)
-            return Decision(self._explored(state, key, k, rates, costs), rate)
+            k = self._explored(state, key, k, rates, costs)
+            if not k:
+                state.settled[key] = state.steps + _PAUSE
+            return Decision(k, rate)
         k = min(planned, limit)
         return Decision(k, expected_tokens(rates, k) / costs[k])
 
     def _cost(self, name: str, k: int) -> float:
         return self._costs.rows(1 + k) + self._costs.drafting(name, k)
 
-    def _step_costs(self, name: str, bound: int) -> list[float]:
+    def _step_costs(self, key: Key, bound: int) -> list[float]:
         """Costs of a step of one sequence with 0 … bound drafts of a drafter."""
-        costs = [self._cost(name, k) + self._costs.transition(1 + k) for k in range(bound + 1)]
+        name, known = key[0], self._costs
+        costs = [self._cost(name, k) + known.transition(1 + k, key) for k in range(bound + 1)]
         return [costs[0], *(c * (1.0 + _MARGIN) for c in costs[1:])]
 
     def _explored(
@@ -243,6 +249,14 @@ class AdaptiveLength(DraftLength):
         """Update acceptance and costs."""
         rows = len(steps)
         self._time += draft_us + rest_us
+        if rows == 1 and not steps[0].draft.tokens:
+            state = self._state(sequences[0])
+            if not state.probing:
+                # where nothing was drafted there is little to learn, and thinking costs time
+                state.steps += 1
+                self._chosen[0] += self._composed
+                self._costs.observe(1, 1, rest_us, "", 0, draft_us)
+                return
         for sequence, step in zip(sequences, steps, strict=True):
             k = len(step.draft.tokens)
             rows += k
@@ -259,7 +273,8 @@ class AdaptiveLength(DraftLength):
             state.steps += 1
         first = steps[0].draft
         name = first.source or (self._leaves[0].name if len(self._leaves) == 1 else "")
-        self._costs.observe(len(steps), rows, rest_us, name, len(first.tokens), draft_us)
+        cause = (name, first.evidence)
+        self._costs.observe(len(steps), rows, rest_us, name, len(first.tokens), draft_us, cause)
 
     def _learn(self, state: _State, step: Step, k: int) -> None:
         draft = step.draft
@@ -267,8 +282,8 @@ class AdaptiveLength(DraftLength):
         accepted, rejected = outcome(k, step.accepted, len(step.tokens))
         if not accepted and not rejected:
             return
-        state.settled.pop(name, None)
         for key in {(name, 0), (name, draft.evidence)}:
+            state.settled.pop(key, None)
             self._known(state, key).observe(accepted, rejected)
             self._usual(key).observe(accepted, rejected)
             attempt = state.probing.get(key)

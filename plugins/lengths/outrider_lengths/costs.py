@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from collections.abc import Sequence as ListOf
 
 import attrs
@@ -40,6 +40,9 @@ _ENTRY = 0.05
 """Weight of a new observation in one entry of the table."""
 _STRETCH = 0.1
 """Weight of a new stretch in the expected length of a stretch."""
+_UNKNOWN_STRETCH = 1.5
+_PLAIN_LOOKED_AT = 4
+"""Of plain steps in a row only every so many are looked at: there are enough of them."""
 
 
 class Costs:
@@ -59,8 +62,8 @@ class Costs:
         self._drafting = {name: list(costs) for name, costs in table.drafting.items()}
         self.change = table.change
         """What a step costs more after one with another number of rows."""
-        self.stretch = 1.5
-        """Steps that decoding with the same number of drafts is expected to go on for."""
+        self._stretch: dict[Hashable, float] = {}
+        self._began: Hashable = None
         self._pace: dict[int, float] = {}
         self._last = 0
         self._repeated = 0
@@ -74,20 +77,38 @@ class Costs:
         table = self._drafting.get(name)
         return lookup(table, k) if table else 0.0
 
-    def transition(self, rows: int) -> float:
+    def stretch(self, cause: Hashable = None) -> float:
+        """Steps for which decoding with the same number of drafts goes on, begun for a `cause`."""
+        return self._stretch.get(cause, _UNKNOWN_STRETCH)
+
+    def transition(self, rows: int, cause: Hashable = None) -> float:
         """What a step with `rows` verify rows costs more because of the one before it."""
         last = self._last
         if rows == last or rows == 1:
             return 0.0
-        return self.change * (2.0 if last <= 1 else 1.0) / self.stretch
+        return self.change * (2.0 if last <= 1 else 1.0) / self.stretch(cause)
 
     def observe(
-        self, sequences: int, rows: int, rest_us: float, name: str, k: int, draft_us: float
+        self,
+        sequences: int,
+        rows: int,
+        rest_us: float,
+        name: str,
+        k: int,
+        draft_us: float,
+        cause: Hashable = None,
     ) -> None:
-        """A step of `sequences` sequences took so long; `name` drafted `k` tokens in it."""
+        """A step of `sequences` sequences took so long; `name` drafted `k` tokens in it.
+
+        `cause`: what made it draft, for learning how long that goes on.
+        """
+        if rows == 1 == self._last and self._repeated % _PLAIN_LOOKED_AT:
+            self._repeated += 1
+            return
         pace = self._pace.get(sequences, 1.0)
         if rows != self._last:
             self._changed(sequences, rows, rest_us / pace)
+            self._began = cause
         elif rows <= len(self._rows):
             self._repeated += 1
             off = _off(rest_us, self._rows[rows - 1] * pace)
@@ -103,7 +124,8 @@ class Costs:
             more = max(0.0, rest_us - self._rows[rows - 1])
             self.change += _ENTRY * (min(more, 2.0 * self.change) - self.change)
         if self._last > 1:
-            self.stretch += _STRETCH * (1 + self._repeated - self.stretch)
+            known = self.stretch(self._began)
+            self._stretch[self._began] = known + _STRETCH * (1 + self._repeated - known)
         self._last, self._repeated = rows, 0
 
     def table(self) -> dict[str, object]:
@@ -112,7 +134,6 @@ class Costs:
             "rows_us": [round(c, 1) for c in self._rows],
             "drafting_us": {n: [round(c, 1) for c in t] for n, t in self._drafting.items()},
             "change_us": round(self.change, 1),
-            "stretch": round(self.stretch, 2),
         }
 
 

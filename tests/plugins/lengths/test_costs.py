@@ -65,11 +65,11 @@ def test_who_leaves_plain_decoding_pays_for_the_way_back_too():
     costs = Costs(TABLE)
     observe(costs, 1, 100.0, times=3)
     assert costs.transition(1) == 0.0
-    assert costs.transition(3) == pytest.approx(2 * 20.0 / costs.stretch)
+    assert costs.transition(3) == pytest.approx(2 * 20.0 / costs.stretch())
     observe(costs, 3, 200.0)
     assert costs.transition(3) == 0.0
     assert costs.transition(1) == 0.0, "paid already"
-    assert costs.transition(2) == pytest.approx(costs.change / costs.stretch)
+    assert costs.transition(2) == pytest.approx(costs.change / costs.stretch())
 
 
 def test_long_stretches_make_leaving_cheaper_a_step():
@@ -78,8 +78,9 @@ def test_long_stretches_make_leaving_cheaper_a_step():
         observe(costs, 1, 100.0, times=5)
         observe(costs, 3, 200.0, times=10)
     observe(costs, 1, 100.0)
-    assert costs.stretch == pytest.approx(10.0, rel=0.05)
+    assert costs.stretch() == pytest.approx(10.0, rel=0.05)
     assert costs.transition(3) == pytest.approx(2 * costs.change / 10.0, rel=0.05)
+    assert costs.transition(3, "another cause") > 3 * costs.transition(3)
 
 
 def test_what_a_change_costs_is_learnt():
