@@ -28,7 +28,7 @@ _WORTH_A_LONG_SHOT = 1.1
 _PAUSE = 16
 """Steps after which a drafter that does not pay is thought about again: on a cold cache the
 thought itself takes some per cent of a small model's step."""
-_MARGIN = 0.08
+_MARGIN = 0.06
 """What a draft must be expected to bring more than plain decoding does: expectations are noisy,
 and the best of several is one of those that are too high."""
 
