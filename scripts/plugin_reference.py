@@ -124,7 +124,8 @@ def members(cls: type) -> list[str]:
         function = value.fget if isinstance(value, property) else value
         if name == "__init__" and not attrs.has(cls):
             found.append(f"`{signature(function)}`")
-        if name.startswith("_") or not inspect.isfunction(function):
+        own = inspect.isfunction(function) and not function.__name__.startswith("_")
+        if name.startswith("_") or not own:
             continue
         said = " ".join((inspect.getdoc(function) or "").split())
         shown = signature(function)

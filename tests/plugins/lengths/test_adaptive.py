@@ -83,8 +83,9 @@ def test_it_settles_where_the_truth_is_best(tmp_path_factory, cost_ms, cliff, ac
     reached = sum(true[k] * n * cost_ms[k] for k, n in counts.items()) / sum(
         cost_ms[k] * n for k, n in counts.items()
     )
-    # what brings within a few per cent is told apart by luck only, and tries cost a little
-    assert reached >= 0.92 * max(true), (counts, true)
+    # nobody drafts for less than the margin, what brings a few per cent more than it is told apart
+    # by luck only, and tries cost a little
+    assert reached >= 0.88 * max(true), (counts, true)
 
 
 def test_nine_rows_that_cost_less_than_eight_are_taken(tmp_path):
