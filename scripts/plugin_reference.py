@@ -122,10 +122,10 @@ def members(cls: type) -> list[str]:
             found.append(f"`{name}: {kind}`" + (f": {texts[name]}" if name in texts else ""))
     for name, value in vars(cls).items():
         function = value.fget if isinstance(value, property) else value
-        if name == "__init__" and not attrs.has(cls):
+        written = getattr(function, "__name__", "") == name  # a Protocol's __init__ is typing's
+        if name == "__init__" and written and not attrs.has(cls):
             found.append(f"`{signature(function)}`")
-        own = inspect.isfunction(function) and not function.__name__.startswith("_")
-        if name.startswith("_") or not own:
+        if name.startswith("_") or not inspect.isfunction(function):
             continue
         said = " ".join((inspect.getdoc(function) or "").split())
         shown = signature(function)
