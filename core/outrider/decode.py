@@ -73,7 +73,6 @@ class Decoder:
         # calls that do nothing are left out of the step: on a cold cache they cost microseconds
         self._before_verify = _overridden(rollback.before_verify, StateRollback.before_verify)
         self._committed = _overridden(sampler.commit, Sampler.commit)
-        self._observed = _overridden(draft_length.observe, DraftLength.observe)
         self._clock = 0
 
     # --- the start of a sequence --------------------------------------------------------------
@@ -215,9 +214,8 @@ class Decoder:
         t5 = now()
         self.rollback.rewind(sequences, rejected)
         drafting = t1 - t0 + t5 - t4
-        if self._observed is not None:
-            rest = now() - t0 - drafting
-            self._observed(sequences, steps, drafting / 1e3, rest / 1e3)
+        rest = now() - t0 - drafting
+        self.draft_length.observe(sequences, steps, drafting / 1e3, rest / 1e3)
         for observer in self.observers:
             observer.step(sequences, steps)
         for sequence in sequences:
@@ -235,17 +233,18 @@ class Decoder:
 
     def _limits(self, sequences: ListOf[Sequence]) -> list[int]:
         """The chosen draft lengths, cut to what tokens and context still allow."""
-        chosen = self.draft_length.choose(sequences)
-        return [
-            max(0, min(k, self._room(sequence)))
-            for sequence, k in zip(sequences, chosen, strict=True)
-        ]
+        limits: list[int] = []
+        for sequence, k in zip(sequences, self.draft_length.choose(sequences), strict=True):
+            limits.append(max(0, min(k, self._room(sequence))))
+        return limits
 
     def _room(self, sequence: Sequence) -> int:
         """How many drafts may be verified, so that they and one more token still fit."""
-        room = min(self.max_draft, self.engine.target.n_ctx - len(sequence.tokens) - 1)
-        wanted = sequence.request.max_tokens
-        return room if wanted is None else min(room, wanted - sequence.generated - 1)
+        length, request = len(sequence.tokens), sequence.request
+        room = min(self.max_draft, self.engine.target.n_ctx - length - 1)
+        if request.max_tokens is None:
+            return room
+        return min(room, request.max_tokens - (length - len(request.prompt)) - 1)
 
     def _constrain(self, sequences: ListOf[Sequence], drafts: ListOf[Draft]) -> ListOf[Draft]:
         """Cut drafts to their legal prefix, and append what the constraint forces anyway."""

@@ -15,6 +15,8 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from outrider.errors import EngineError
+
 
 @attrs.frozen
 class ModelInfo:
@@ -88,9 +90,21 @@ class RowBuffer:
 
     def __init__(self, capacity: int, width: int) -> None:
         self.array: NDArray[np.float32] = np.zeros((capacity, width), np.float32)
-        self.address = self.array.ctypes.data
-        """Where row 0 lies in memory."""
-        self.row_bytes = 4 * width
+        self.capacity = capacity
+        self.width = width
+        self._address = self.array.ctypes.data
+
+    def place(self, first: int, count: int, width: int) -> int:
+        """The address of row `first`, when `count` rows of `width` values fit from there.
+
+        Raises EngineError otherwise: what is copied to an address is checked nowhere else.
+        """
+        if width != self.width or first < 0 or count < 0 or first + count > self.capacity:
+            raise EngineError(
+                f"rows {first} … {first + count - 1} of {width} values were asked of a buffer of "
+                f"{self.capacity} rows of {self.width}"
+            )
+        return self._address + 4 * width * first
 
 
 class Batch(Protocol):

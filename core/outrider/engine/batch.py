@@ -108,13 +108,21 @@ class LlamaBatch:
 
     def take_rows(self, at: int, rows: RowBuffer, first: int, count: int) -> None:
         """Copy rows of a buffer into the embeddings of rows from `at`."""
-        size = rows.row_bytes
-        _lib.copy(self._embeddings + at * size, rows.address + first * size, count * size)
+        width = self._width
+        to = self._embeddings_at(at, count)
+        _lib.copy(to, rows.place(first, count, width), 4 * width * count)
 
     def take_hidden(self, at: int, source: Any, row: int, count: int = 1) -> None:
         """Copy exported `nextn` rows of a context into the embeddings of rows from `at`."""
-        size = 4 * self._width
-        _lib.copy(self._embeddings + at * size, source.hidden_address(row), count * size)
+        to = self._embeddings_at(at, count)
+        _lib.copy(to, source.hidden_address(row), 4 * self._width * count)
+
+    def _embeddings_at(self, at: int, count: int) -> int:
+        if not 0 <= at <= at + count <= self.size:
+            raise EngineError(
+                f"embeddings for rows {at} … {at + count - 1} of a batch that has {self.size}"
+            )
+        return self._embeddings + 4 * self._width * at
 
     def struct(self) -> Any:
         """The filled `llama_batch` (cffi `call_batch *`)."""

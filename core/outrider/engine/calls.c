@@ -17,7 +17,25 @@ static int64_t now(const context_calls *c) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* A rollback reaches no further than the rows of the last batch, so no more planes are written. */
+static void limit_planes(context_calls *c, const call_batch *batch) {
+    int32_t most = batch->n_tokens;
+    if (c->n_seq_max > 1) {
+        most = 0;
+        for (int32_t i = 0; i < batch->n_tokens; i++) {
+            int32_t sequence = batch->seq_id[i][0];
+            /* a sequence that does not exist is llama_decode's to refuse */
+            int32_t rows = sequence >= 0 && sequence < c->n_seq_max ? ++c->rows_of[sequence] : 0;
+            most = rows > most ? rows : most;
+        }
+        memset(c->rows_of, 0, (size_t)c->n_seq_max * sizeof *c->rows_of);
+    }
+    int32_t planes = most - 1 < c->ring_depth ? most - 1 : c->ring_depth;
+    *c->planes = planes > 0 ? (uint32_t)planes : 0;
+}
+
 int32_t decode(context_calls *c, const call_batch *batch) {
+    if (c->planes) limit_planes(c, batch);
     if (batch->n_tokens > c->most_outputs && count_outputs(batch) > c->most_outputs)
         return TOO_MANY_OUTPUTS;
     int64_t start = now(c);
@@ -72,11 +90,18 @@ int32_t match(context_calls *c, int32_t row, const int32_t *tokens, int32_t n, i
     return count;
 }
 
-intptr_t hidden_rows(context_calls *c) {
+intptr_t hidden_row(context_calls *c, int32_t row) {
     int64_t start = now(c);
-    float *rows = c->lib->get_embeddings_nextn(c->ctx);
+    const float *rows = c->lib->get_embeddings_nextn(c->ctx);
     c->inside_ns += now(c) - start;
-    return (intptr_t)rows;
+    return rows ? (intptr_t)(rows + (size_t)row * (size_t)c->n_embd) : 0;
+}
+
+int32_t keep_hidden(context_calls *c, int32_t row, int32_t count, intptr_t to) {
+    intptr_t from = hidden_row(c, row);
+    if (!from) return ROW_MISSING;
+    copy(to, from, (size_t)count * (size_t)c->n_embd * sizeof(float));
+    return 0;
 }
 
 int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
@@ -95,7 +120,7 @@ int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
             going += depth + 1 < lengths[i];
         }
         if (!going) return 0;
-        const float *hidden = (const float *)hidden_rows(c);
+        const float *hidden = (const float *)hidden_row(c, 0);
         if (!hidden) return ROW_MISSING;
         int32_t size = 0;
         for (int32_t i = 0; i < n; i++) {

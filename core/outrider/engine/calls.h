@@ -49,6 +49,10 @@ typedef struct {
     int32_t n_embd;
     int32_t n_embd_inp;
     int32_t most_outputs; /* output rows that are reserved; more of them end the process */
+    int32_t n_seq_max;
+    int32_t *rows_of;     /* [n_seq_max], zeros between calls */
+    int32_t ring_depth;
+    uint32_t *planes;     /* how many planes of the ring a decode writes, see ring.py; or NULL */
     int32_t ranking;
     int32_t cpu_time;  /* count processor time instead of real time */
     int32_t status;    /* what the last llama_decode answered */
@@ -78,8 +82,11 @@ int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
 /* Removes positions >= length of a sequence. Answers whether the memory did. */
 int32_t cut(context_calls *c, int32_t sequence, int32_t length);
 
-/* The address of the exported hidden rows of the last batch, 0 when there are none. */
-intptr_t hidden_rows(context_calls *c);
+/* The address of an exported hidden row of the last batch, 0 when there are none. */
+intptr_t hidden_row(context_calls *c, int32_t row);
+
+/* Copies `count` exported hidden rows from `row` to an address. Answers 0 or ROW_MISSING. */
+int32_t keep_hidden(context_calls *c, int32_t row, int32_t count, intptr_t to);
 
 /* Copies the exported inputs of n layers, `count` batch rows from `row` with n_embd_inp values a
  * layer, side by side to an address. Answers 0, or ROW_MISSING when a layer is not exported. */

@@ -13,7 +13,7 @@ from outrider.engine import _calls, layout
 from outrider.engine import declarations as decl
 from outrider.engine.batch import LlamaBatch
 from outrider.engine.library import ffi, library, recent_messages
-from outrider.engine.ring import RingWrites
+from outrider.engine.ring import written_planes
 from outrider.errors import EngineError, LogitsError, OutriderError
 from outrider.target import RowBuffer, Rows
 
@@ -71,8 +71,7 @@ class LlamaContext:
         n_positions = 4 if rope in (decl.ROPE_MROPE, decl.ROPE_IMROPE) else 1
         self.batch = LlamaBatch(self.n_batch, width=width, tokens=tokens, n_positions=n_positions)
         self._n_positions = n_positions
-        self.ring_writes = RingWrites(self._c, self._ctx)
-        """How many planes of the ring are written; see `outrider.engine.ring`."""
+        self._rows_of: Any = _new("int32_t[]", self.n_seq_max)
         self._samplers: dict[int, tuple[Any, int]] = {}
         self.on_accelerator = on_accelerator
         self._device_argmax = False
@@ -87,6 +86,10 @@ class LlamaContext:
                 "n_embd": self.n_embd,
                 "n_embd_inp": self.n_embd_inp,
                 "most_outputs": params.n_outputs_max,
+                "n_seq_max": self.n_seq_max,
+                "rows_of": self._rows_of,
+                "ring_depth": self.ring_depth,
+                "planes": _address(written_planes(self._c, self._ctx)),
                 "cpu_time": cpu_time,
             },
         )
@@ -107,13 +110,17 @@ class LlamaContext:
 
     # --- decoding -----------------------------------------------------------------------------
 
-    def decode(self) -> None:
-        """Decode the rows of `batch`. Raises EngineError."""
-        self._decode(self.batch)
+    def decode(self, batch: LlamaBatch | None = None) -> None:
+        """Decode the rows of `batch`, the context's own by default. Raises EngineError."""
+        if batch is None:
+            batch = self.batch
+        answer: int = _lib.decode(self.calls, batch.struct())
+        if answer:
+            raise self._failure(batch, answer)
 
     def decode_embeddings(self, batch: LlamaBatch) -> None:
         """Decode rows of another batch made for this context (embedding rows)."""
-        self._decode(batch)
+        self.decode(batch)
 
     def set_causal(self, causal: bool) -> None:
         """Whether a row sees only rows at its own and earlier positions."""
@@ -122,15 +129,6 @@ class LlamaContext:
     def embedding_batch(self, width: int) -> LlamaBatch:
         """A batch of embedding rows without tokens, `width` float32 values a row."""
         return LlamaBatch(self.n_batch, width=width, tokens=False, n_positions=self._n_positions)
-
-    def _decode(self, batch: LlamaBatch) -> None:
-        if self.ring_depth:
-            n = batch.size
-            one = self.n_seq_max == 1
-            self.ring_writes.expect(n if one else int(np.bincount(batch.sequences[:n]).max()))
-        answer: int = _lib.decode(self.calls, batch.struct())
-        if answer:
-            raise self._failure(batch, answer)
 
     def _failure(self, batch: LlamaBatch, answer: int) -> EngineError:
         if answer == _lib.TOO_MANY_OUTPUTS:
@@ -242,15 +240,18 @@ class LlamaContext:
 
     def hidden_address(self, row: int) -> int:
         """Where the exported row of batch row `row` lies in memory."""
-        rows: int = _lib.hidden_rows(self.calls)
-        if not rows:
-            raise EngineError(f"{self._what}: no hidden rows are exported")
-        return rows + 4 * row * self.n_embd
+        address: int = _lib.hidden_row(self.calls, row)
+        if not address:
+            raise self._nothing_exported()
+        return address
 
     def keep_hidden(self, row: int, count: int, rows: RowBuffer, at: int) -> None:
         """Copy exported `nextn` rows from batch row `row` into a buffer."""
-        size = rows.row_bytes
-        _lib.copy(rows.address + at * size, self.hidden_address(row), count * size)
+        if _lib.keep_hidden(self.calls, row, count, rows.place(at, count, self.n_embd)):
+            raise self._nothing_exported()
+
+    def _nothing_exported(self) -> EngineError:
+        return EngineError(f"{self._what}: no hidden rows are exported")
 
     def export_layer_inputs(self, layers: tuple[int, ...]) -> None:
         """Export the input rows of these layers."""
@@ -269,7 +270,7 @@ class LlamaContext:
         self, layers: Sequence[int], row: int, count: int, rows: RowBuffer, at: int
     ) -> None:
         """Copy exported layer inputs from batch row `row` into a buffer, layers side by side."""
-        to = rows.address + at * rows.row_bytes
+        to = rows.place(at, count, len(layers) * self.n_embd_inp)
         if _lib.gather(self.calls, layers, len(layers), row, count, to):
             for layer in layers:
                 self.layer_input(layer, row)  # names the one that is missing

@@ -21,29 +21,14 @@ _SEARCHED = 64
 """uint32 words of the context that are searched; the object is far larger."""
 
 
-class RingWrites:
-    """Limits ring writes of one context to the planes that a batch fills."""
+def written_planes(c: Any, ctx: Any) -> Any:
+    """A pointer to the context's `n_rs_seq` (cffi `uint32_t *`); NULL if it was not found.
 
-    def __init__(self, c: Any, ctx: Any) -> None:
-        self._full: int = c.llama_n_rs_seq(ctx)
-        self._now = self._full
-        self._word: Any = _find(c, ctx) if self._full else None
-
-    @property
-    def limited(self) -> bool:
-        """Whether writes can be limited."""
-        return self._word is not None
-
-    def expect(self, rows: int) -> None:
-        """The next decode call has at most `rows` rows a sequence."""
-        planes = min(rows - 1, self._full)
-        if planes != self._now and self._word is not None:
-            self._word[0] = self._now = max(planes, 0)
-
-
-def _find(c: Any, ctx: Any) -> Any:
-    """A pointer to the context's `n_rs_seq`, or None."""
+    `decode` in calls.c sets it to what a batch fills.
+    """
     depth: int = c.llama_n_rs_seq(ctx)
+    if not depth:
+        return ffi.NULL
     pattern = [
         c.llama_n_ctx(ctx),
         c.llama_n_ctx_seq(ctx),
@@ -57,9 +42,9 @@ def _find(c: Any, ctx: Any) -> Any:
     n = len(pattern)
     found = [i for i in range(_SEARCHED - n) if words[i : i + n] == pattern]
     if len(found) != 1:
-        return None
+        return ffi.NULL
     word: Any = start + found[0] + n - 1
     word[0] = depth - 1
     followed = c.llama_n_rs_seq(ctx) == depth - 1
     word[0] = depth
-    return word if followed and c.llama_n_rs_seq(ctx) == depth else None
+    return word if followed and c.llama_n_rs_seq(ctx) == depth else ffi.NULL

@@ -111,19 +111,24 @@ class CascadeDrafter(Drafter):
     def propose(self, sequences: ListOf[Sequence], limits: ListOf[int]) -> ListOf[Draft]:
         """The best proposal for each sequence."""
         best = [_Best() for _ in sequences]
+        chosen: list[Drafter] = []
         for drafter in self.drafters:
-            asked = [
-                0 if b.settled else _at_most(drafter, n) for b, n in zip(best, limits, strict=True)
-            ]
-            if any(asked):
-                consider = self._look if drafter.cheap else self._plan
-                consider(drafter, sequences, asked, best)
-        for drafter in self.drafters:
-            asked = [b.length if b.drafter is drafter else 0 for b in best]
-            if any(asked):
-                for b, draft in zip(best, drafter.propose(sequences, asked), strict=True):
-                    if draft.tokens:
-                        b.draft = _named(draft, drafter)
+            asked: list[int] = []
+            for b, limit in zip(best, limits, strict=True):
+                asked.append(0 if b.settled else _at_most(drafter, limit))
+            if not any(asked):
+                continue
+            if drafter.cheap:
+                self._look(drafter, sequences, asked, best)
+            elif self._plan(drafter, sequences, asked, best):
+                chosen.append(drafter)
+        for drafter in chosen:
+            lengths = [b.length if b.drafter is drafter else 0 for b in best]
+            if not any(lengths):
+                continue
+            for b, draft in zip(best, drafter.propose(sequences, lengths), strict=True):
+                if draft.tokens:
+                    b.draft = _named(draft, drafter)
         return [b.draft for b in best]
 
     def _look(
@@ -152,9 +157,10 @@ class CascadeDrafter(Drafter):
         sequences: ListOf[Sequence],
         asked: ListOf[int],
         best: ListOf[_Best],
-    ) -> None:
-        """Choose a dearer drafter where it promises more than what there is."""
+    ) -> bool:
+        """Choose a dearer drafter where it promises more than what there is; whether anywhere."""
         now = [0] * len(asked)
+        chosen = False
         for i, (sequence, limit, b) in enumerate(zip(sequences, asked, best, strict=True)):
             if not limit:
                 continue
@@ -163,10 +169,12 @@ class CascadeDrafter(Drafter):
                 now[i] = limit
             elif decision.length and decision.rate > b.rate:
                 b.drafter, b.length, b.rate = drafter, decision.length, decision.rate
+                chosen = True
         if any(now):
             for b, draft in zip(best, drafter.propose(sequences, now), strict=True):
                 if draft.tokens:
                     b.draft, b.settled = _named(draft, drafter), True
+        return chosen
 
     def begin(self, sequence: Sequence) -> None:
         """Tell all drafters."""

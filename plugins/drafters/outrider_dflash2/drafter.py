@@ -123,8 +123,7 @@ class BlockDrafter(Drafter):
 
     def observe(self, sequence: Sequence, row: int, count: int) -> None:
         """Inject prompt positions; a few of them wait for the first block."""
-        state = self._injector.slots[sequence.id]
-        if state.count + count <= min(_FEW, len(state.rows)):
+        if count <= min(_FEW, self._injector.slots[sequence.id].room):
             self._injector.wait(sequence.id, row, count)
         else:
             self._injector.direct(sequence.id, row, count)

@@ -186,68 +186,72 @@ class MtpDrafter(Drafter):
 
     def propose(self, sequences: ListOf[Sequence], limits: ListOf[int]) -> ListOf[Draft]:
         """Catch up and draft the first token in one decode, then chain."""
-        active = [i for i, limit in enumerate(limits) if limit > 0]
-        if not active:
-            return [NO_DRAFT] * len(sequences)
-        self._context.batch.clear()
-        rows = [self._feed(sequences[i]) for i in active]
         drafts = [NO_DRAFT] * len(sequences)
+        active: list[int] = []
+        rows: list[int] = []
+        lengths: list[int] = []
+        self._context.batch.clear()
+        for i, limit in enumerate(limits):
+            if limit > 0:
+                active.append(i)
+                rows.append(self._feed(sequences[i]))
+                lengths.append(limit)
+        if not active:
+            return drafts
         if self._sample:
-            chains = self._draw([(sequences[i], limits[i]) for i in active], rows)
-            for i, (tokens, q) in zip(active, chains, strict=True):
+            drawn = self._draw([sequences[i] for i in active], lengths, rows)
+            for i, (tokens, q) in zip(active, drawn, strict=True):
                 drafts[i] = Draft(tokens, q, self.name)
         else:
-            chains = self._context.chain(rows, [limits[i] for i in active])
-            for i, tokens in zip(active, chains, strict=True):
+            for i, tokens in zip(active, self._context.chain(rows, lengths), strict=True):
                 drafts[i] = Draft(tokens, None, self.name)
         return drafts
 
     def _feed(self, sequence: Sequence) -> int:
         """Add a sequence's pending rows to the batch; the last, its anchor's, is returned."""
-        context, batch, state = self._context, self._context.batch, self._slots[sequence.id]
-        cached, pending = state.cached, state.pending
-        context.truncate(sequence.id, cached)
-        tokens = sequence.tokens[cached : cached + pending]
-        first = batch.extend(tokens, cached, sequence.id, last_output=True)
-        batch.take_rows(first, state.rows, cached - state.base, pending)
-        state.cached += pending
-        return first + pending - 1
+        slot, context = sequence.slot.id, self._context
+        batch, state = context.batch, self._slots[slot]
+        cached, end = state.cached, state.base + state.count
+        context.truncate(slot, cached)
+        first = batch.extend(sequence.tokens[cached:end], cached, slot, last_output=True)
+        batch.take_rows(first, state.rows, cached - state.base, end - cached)
+        state.cached = end
+        return first + end - cached - 1
 
     def _draw(
-        self, active: ListOf[tuple[Sequence, int]], rows: ListOf[int]
+        self, sequences: ListOf[Sequence], lengths: ListOf[int], rows: ListOf[int]
     ) -> list[tuple[list[int], list[Distribution]]]:
         """Decode the batch, and chain tokens drawn from the head's distributions."""
         context, batch = self._context, self._context.batch
-        chains: list[tuple[list[int], list[Distribution]]] = [([], []) for _ in active]
-        going = list(zip(range(len(active)), rows, strict=True))
+        chains: list[tuple[list[int], list[Distribution]]] = [([], []) for _ in sequences]
+        going = list(enumerate(rows))
         while True:
             context.decode()
             for i, row in going:
                 tokens, drawn_from = chains[i]
-                token, q = self._sampler.draw(active[i][0], tokens, context.logits(row))
+                token, q = self._sampler.draw(sequences[i], tokens, context.logits(row))
                 tokens.append(token)
                 drawn_from.append(q)
-            going = [(i, row) for i, row in going if len(chains[i][0]) < active[i][1]]
+            going = [(i, row) for i, row in going if len(chains[i][0]) < lengths[i]]
             if not going:
                 return chains
             batch.clear()
             for n, (i, row) in enumerate(going):
-                sequence, tokens = active[i][0], chains[i][0]
-                position = self._slots[sequence.id].cached + len(tokens) - 1
-                batch.take_hidden(batch.add(tokens[-1], position, sequence.id, True), context, row)
+                slot, tokens = sequences[i].id, chains[i][0]
+                position = self._slots[slot].cached + len(tokens) - 1
+                batch.take_hidden(batch.add(tokens[-1], position, slot, True), context, row)
                 going[n] = (i, n)
 
     def commit(self, sequences: ListOf[Sequence], steps: ListOf[Step]) -> None:
         """Keep the true hidden rows of what was emitted."""
         for sequence, step in zip(sequences, steps, strict=True):
-            state = self._slots[sequence.id]
-            kept = len(step.tokens)
+            state, length = self._slots[sequence.slot.id], len(sequence.tokens)
             # after a prefill the row of the first token is known already
-            known = state.base + state.count - (len(sequence.tokens) - kept)
-            if known < kept:
-                state.append(self._target, step.row + known, kept - known)
-            if state.pending > state.most:
-                self._catch_up(sequence.id, sequence.tokens, state)
+            missing = length - state.base - state.count
+            if missing > 0:
+                state.append(self._target, step.row + len(step.tokens) - missing, missing)
+            if length - state.cached > state.most:
+                self._catch_up(sequence.slot.id, sequence.tokens, state)
 
     def _catch_up(self, slot: int, tokens: ListOf[int], state: _Rows) -> None:
         """Feed the pending rows but the anchor's, before they outgrow the buffer."""

@@ -77,8 +77,8 @@ class _State:
     """The step up to which what is known has faded."""
     settled: dict[Key, int] = attrs.field(factory=dict)
     """The step until which what does not pay is not thought about again."""
-    looked: dict[str, int] = attrs.field(factory=dict)
-    """The step in which a drafter was last thought about."""
+    looked: dict[tuple[str, int, int, int], int] = attrs.field(factory=dict)
+    """The step in which a try was last thought about, by prober."""
 
 
 class AdaptiveLength(DraftLength):
@@ -169,7 +169,7 @@ class AdaptiveLength(DraftLength):
         rates = [self._known(state, key).estimate(bound) for state in states]
         costs_of_one = self._step_costs(key, bound)
         if len(states) == 1:
-            lengths = [best_length(rates[0], costs_of_one)[0]]
+            lengths = [best_length(rates[0], _cautious(costs_of_one))[0]]
         else:
             n, costs = len(states), self._costs
             lengths = allocate(
@@ -194,13 +194,13 @@ class AdaptiveLength(DraftLength):
         costs = self._step_costs(key, limit)
         rates = self._known(state, key).estimate(limit)
         if planned is None:
-            k, rate = best_length(rates, costs)
+            k, rate = best_length(rates, _cautious(costs))
             k = self._explored(state, key, k, rates, costs)
             if not k:
                 state.settled[key] = state.steps + _PAUSE
             return Decision(k, rate)
         k = min(planned, limit)
-        return Decision(k, expected_tokens(rates, k) / costs[k])
+        return Decision(k, expected_tokens(rates, k) / _cautious(costs)[k])
 
     def _cost(self, name: str, k: int) -> float:
         return self._costs.rows(1 + k) + self._costs.drafting(name, k)
@@ -208,8 +208,7 @@ class AdaptiveLength(DraftLength):
     def _step_costs(self, key: Key, bound: int) -> list[float]:
         """Costs of a step of one sequence with 0 … bound drafts of a drafter."""
         name, known = key[0], self._costs
-        costs = [self._cost(name, k) + known.transition(1 + k, key) for k in range(bound + 1)]
-        return [costs[0], *(c * (1.0 + _MARGIN) for c in costs[1:])]
+        return [self._cost(name, k) + known.transition(1 + k, key) for k in range(bound + 1)]
 
     def _explored(
         self, state: _State, key: Key, k: int, rates: ListOf[float], costs: ListOf[float]
@@ -233,9 +232,8 @@ class AdaptiveLength(DraftLength):
         if prober is None:
             prober = self._probers[depth] = Prober(self.config.probe, least)
         afforded = self.config.probe * self._time + _GRACE * self._costs.rows(1)
-        name = key[0]
-        passed = state.steps - state.looked.get(name, state.steps - 1)
-        state.looked[name] = state.steps
+        passed = state.steps - state.looked.get(depth, state.steps - 1)
+        state.looked[depth] = state.steps
         if self._wasted > afforded or not prober.due(state.steps == 0 and k == 0, passed):
             return k
         state.probing[key] = _Try(k, longer, prober)
@@ -323,3 +321,8 @@ class AdaptiveLength(DraftLength):
 
     def _bound(self, own: int | None) -> int:
         return self._max if own is None else min(self._max, own)
+
+
+def _cautious(costs: ListOf[float]) -> list[float]:
+    """Costs by draft length, with the margin that drafts have to bring."""
+    return [costs[0], *(cost * (1.0 + _MARGIN) for cost in costs[1:])]

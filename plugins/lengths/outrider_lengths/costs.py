@@ -36,7 +36,7 @@ _OUTLIER = 0.25
 """An observation counts as at most this much more or less than what was expected."""
 _PACE = 0.1
 """Weight of a new observation in the common factor."""
-_ENTRY = 0.05
+_ENTRY = 0.03
 """Weight of a new observation in one entry of the table."""
 _STRETCH = 0.1
 """Weight of a new stretch in the expected length of a stretch."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from outrider import Context, Pipeline
+from outrider.engine._calls import ffi
 
+NULL = ffi.NULL
 RING = 8
 
 
@@ -33,20 +35,20 @@ def target(hybrid_model):
 
 
 def test_the_place_of_the_number_is_found(target):
-    assert target.ring_writes.limited
+    assert target.calls.planes
 
 
 @pytest.mark.parametrize("rows", range(1, RING + 3))
 def test_every_rollback_depth_gives_the_same_logits_with_limited_and_full_writes(target, rows):
-    writes = target.ring_writes
+    calls = target.calls
     for undone in range(min(rows, RING + 1)):
         after = []
         for limited in (True, False):
             target.clear(0)
             fed(target, list(range(300, 340)), 0)
-            word = writes._word
+            word = calls.planes
             if not limited:
-                writes._word = None
+                calls.planes = NULL
                 word[0] = RING
             try:
                 fed(target, list(range(500, 500 + rows)), 40)
@@ -54,8 +56,7 @@ def test_every_rollback_depth_gives_the_same_logits_with_limited_and_full_writes
                     assert target.truncate(0, 40 + rows - undone)
                 after.append(fed(target, [700], 40 + rows - undone))
             finally:
-                writes._word = word
-                writes._now = -1
+                calls.planes = word
         assert np.abs(after[0] - after[1]).max() < 1e-4
         if undone:
             assert not np.allclose(after[0], full_logits(target, rows), atol=1e-3)

@@ -163,7 +163,9 @@ def test_a_restored_sequence_drafts_as_the_saved_one(dflash2, chosen):
     expected = steps(dflash2, sequence)
     dflash2.run(request(chosen[2]))
     states.restore(slot, saved)
-    assert dflash2.drafter._injector.slots[0].length == len(tokens) - 1
+    waiting = dflash2.drafter._injector.slots[0]
+    assert waiting.length == len(tokens) - 1
+    assert dflash2.drafter._context.length(0) == waiting.cached
     sequence.tokens[:] = tokens
     sequence.finish = None
     slot.owner = sequence

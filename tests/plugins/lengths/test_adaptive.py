@@ -83,9 +83,8 @@ def test_it_settles_where_the_truth_is_best(tmp_path_factory, cost_ms, cliff, ac
     reached = sum(true[k] * n * cost_ms[k] for k, n in counts.items()) / sum(
         cost_ms[k] * n for k, n in counts.items()
     )
-    # nobody drafts for less than the margin, what brings a few per cent more than it is told apart
-    # by luck only, and tries cost a little
-    assert reached >= 0.88 * max(true), (counts, true)
+    # what brings within a few per cent is told apart by luck only, and tries cost a little
+    assert reached >= 0.92 * max(true), (counts, true)
 
 
 def test_nine_rows_that_cost_less_than_eight_are_taken(tmp_path):
@@ -98,7 +97,7 @@ def test_nine_rows_that_cost_less_than_eight_are_taken(tmp_path):
 
 
 def test_nothing_is_drafted_where_it_does_not_pay_but_it_is_tried_again(tmp_path):
-    cost_ms = [1.0 + 0.8 * k for k in range(MOST + 1)]
+    cost_ms = [1.0 + 0.9 * k for k in range(MOST + 1)]
     with opened(keys(tmp_path, cost_ms, [0.1])) as pipeline:
         counts = chosen(pipeline, 1500)
     assert counts[0] >= 0.98 * sum(counts.values())
