@@ -28,10 +28,6 @@ _WORTH_A_LONG_SHOT = 1.1
 _PAUSE = 8
 """Steps after which a drafter that does not pay is thought about again: on a cold cache the
 thought itself takes some per cent of a small model's step."""
-_MARGIN = 0.06
-"""What a draft must be expected to bring more than plain decoding does: expectations are noisy,
-and the best of several is one of those that are too high."""
-
 _GRACE = 16
 """Plain steps' worth of failed tries that a pipeline may start with."""
 
@@ -169,7 +165,7 @@ class AdaptiveLength(DraftLength):
         rates = [self._known(state, key).estimate(bound) for state in states]
         costs_of_one = self._step_costs(key, bound)
         if len(states) == 1:
-            lengths = [best_length(rates[0], _cautious(costs_of_one))[0]]
+            lengths = [best_length(rates[0], costs_of_one)[0]]
         else:
             n, costs = len(states), self._costs
             lengths = allocate(
@@ -194,13 +190,13 @@ class AdaptiveLength(DraftLength):
         costs = self._step_costs(key, limit)
         rates = self._known(state, key).estimate(limit)
         if planned is None:
-            k, rate = best_length(rates, _cautious(costs))
+            k, rate = best_length(rates, costs)
             k = self._explored(state, key, k, rates, costs)
             if not k:
                 state.settled[key] = state.steps + _PAUSE
             return Decision(k, rate)
         k = min(planned, limit)
-        return Decision(k, expected_tokens(rates, k) / _cautious(costs)[k])
+        return Decision(k, expected_tokens(rates, k) / costs[k])
 
     def _cost(self, name: str, k: int) -> float:
         return self._costs.rows(1 + k) + self._costs.drafting(name, k)
@@ -321,8 +317,3 @@ class AdaptiveLength(DraftLength):
 
     def _bound(self, own: int | None) -> int:
         return self._max if own is None else min(self._max, own)
-
-
-def _cautious(costs: ListOf[float]) -> list[float]:
-    """Costs by draft length, with the margin that drafts have to bring."""
-    return [costs[0], *(cost * (1.0 + _MARGIN) for cost in costs[1:])]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 _LEAST, _MOST = 4, 512
+_IN_A_ROW = 6
+"""Tries that may succeed one after the other without drafting becoming worth it."""
 LONG_SHOT = _MOST
 """Least wait of tries that need several positions to have become better at once."""
 
@@ -14,7 +16,7 @@ class Prober:
     more than the share `budget` of the time. Failures double shorter waits, up to 512 steps, but
     a new request is a new chance: its first step waits no longer than the budget demands. A try
     that succeeds is followed by another at once: either the estimate rises until drafting pays,
-    or one fails.
+    or one fails, or so many have succeeded that it will not.
     """
 
     def __init__(self, budget: float, least: int = _LEAST) -> None:
@@ -24,6 +26,7 @@ class Prober:
         self._wait = 0.0
         self._quiet = 0
         self._failures = 0
+        self._in_a_row = 0
         self.tries = 0
 
     def due(self, fresh: bool = False, passed: int = 1) -> bool:
@@ -40,10 +43,12 @@ class Prober:
     def result(self, success: bool, excess: float) -> None:
         """How a try ended, and what it cost more than no try."""
         self._quiet = 0
-        if success:
+        self._in_a_row = self._in_a_row + 1 if success else 0
+        if success and self._in_a_row <= _IN_A_ROW:
             self._spaced = self._wait = 0.0
             self._failures = 0
             return
+        self._in_a_row = 0
         self._spaced = max(self._least, excess / self._budget if self._budget else _MOST)
         self._wait = min(max(_MOST, self._spaced), self._spaced * 2**self._failures)
         self._failures = min(self._failures + 1, 10)

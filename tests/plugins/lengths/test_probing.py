@@ -64,3 +64,10 @@ def test_steps_that_went_by_unseen_count():
             seldom.result(False, 0.5)
     assert abs(tries[0] - tries[1]) <= 2
     assert tries[0] > 3
+
+
+def test_tries_that_succeed_and_change_nothing_come_to_an_end():
+    """A first draft that nearly always holds may still not be worth its cost."""
+    tries = run(Prober(0.01), 3000, lambda _: True, 1.0)
+    assert tries[:7] == list(range(7)), "the estimate may rise until drafting pays"
+    assert len(tries) < 3000 * 0.01 * 8
