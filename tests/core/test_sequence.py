@@ -54,29 +54,43 @@ operations = st.lists(
 
 
 @given(operations, st.integers(1, 5))
-def test_what_the_rule_allows_is_exact(operations, depth):
+def test_what_the_rule_allows_is_exact_and_what_it_forbids_is_not(operations, depth):
     """On the scripted memory, which answers as llama.cpp does.
 
-    The reverse does not hold for every history: after undoing one row and decoding one, the
-    stale plane happens to be the right state. That the forbidden ones go wrong is held by the
-    recorded cases (`tests/plugins/rollbacks`).
+    A forbidden rewind finds what an earlier batch left in the plane. That is the right state only
+    if as many of the same tokens were decoded since as were undone before, which no rule counts on.
     """
     slot, memory = Slot(0), HybridMemory(ToyModel(ToyVocabulary()), depth)
-    memory.decode([7, 8, 9])
-    slot.decoded(3)
+    leftovers: list[list[int]] = [[]] * (1 + depth)
+    """The tokens whose state each plane holds."""
+
+    def decode(tokens):
+        memory.decode(tokens)
+        slot.decoded(len(tokens))
+        for i in range(min(len(tokens), 1 + depth)):
+            leftovers[i] = memory.tokens[: slot.length - i]
+
+    decode([7, 8, 9])
     for name, n in operations:
         if name == "decode":
-            memory.decode(range(slot.length, slot.length + n))
-            slot.decoded(n)
+            decode(range(slot.length, slot.length + n))
         elif name == "reload":
             saved = memory.save(partial=False)
             memory = HybridMemory(memory.model, depth)
             memory.load(saved)
             slot.loaded(slot.length)
+            leftovers = [list(memory.tokens), *[[]] * depth]
         elif n <= slot.ring_reach(depth):
             assert memory.truncate(slot.length - n)
             slot.cut(n)
             assert memory.exact()
+        elif n < slot.length:
+            other = HybridMemory(memory.model, depth)
+            memory.copy_to(other)
+            accepted = other.truncate(slot.length - n)
+            assert (accepted and other.exact()) == (
+                accepted and leftovers[n] == memory.tokens[: slot.length - n]
+            )
         assert (memory.length, memory.exact()) == (slot.length, True)
 
 

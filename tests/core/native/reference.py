@@ -25,16 +25,23 @@ def reference(
     history: Sequence[int] = (),
     mask: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.float64]:
-    """Probabilities [n_vocab] in float64."""
-    x = row.astype(np.float64)
+    """Probabilities [n_vocab] in float64, of logits that are float32 until penalties are done.
+
+    Rounding decides ties: a subnormal logit divided by a penalty can be itself.
+    """
+    x = row.copy()
     for token, bias in (logit_bias or {}).items():
-        x[token] += bias
+        x[token] += np.float32(bias)
     window = list(history)[-penalty_last_n:] if penalty_last_n > 0 else list(history)
     if penalty_last_n == 0:
         window = []
+    repetition, frequency, presence = np.float32(
+        [repetition_penalty, frequency_penalty, presence_penalty]
+    )
     for token in set(window):
-        x[token] = x[token] * repetition_penalty if x[token] <= 0 else x[token] / repetition_penalty
-        x[token] -= window.count(token) * frequency_penalty + presence_penalty
+        x[token] = x[token] * repetition if x[token] <= 0 else x[token] / repetition
+        x[token] -= np.float32(window.count(token)) * frequency + presence
+    x = x.astype(np.float64)
     if mask is not None:
         x[~mask] = -np.inf
     if temperature == 0:

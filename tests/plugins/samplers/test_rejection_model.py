@@ -116,15 +116,18 @@ def test_a_seed_reproduces_beside_other_sequences(
 
 
 @pytest.mark.parametrize("drafter", ["suffix", "mtp", "mtp-sampled"])
+@pytest.mark.parametrize(("attention", "rounding"), [("on", 1e-3), ("auto", 1e-2)])
 def test_log_probabilities_equal_those_of_plain_decoding(
-    opened: Callable[..., Pipeline], drafter: str
+    opened: Callable[..., Pipeline], drafter: str, attention: str, rounding: float
 ) -> None:
-    pipeline = opened(drafter)
+    """Tiled attention takes query rows one by one, so that a row is the same in every batch."""
+    kernels = f"engine.flash_attention={attention}"
+    pipeline = opened(drafter, kernels)
     sequence = run(pipeline, requested(pipeline, seed=3, logprobs=3, temperature=1.2))
     emitted = sequence.tokens[sequence.prompt_length :]
     assert [entry.token for entry in sequence.logprobs] == emitted
     # the same tokens again, fed one at a time to plain decoding
-    plain = opened()
+    plain = opened("none", kernels)
     target, kernel = plain.engine.target, RowSampler(pipeline.engine.target.n_vocab)
     target.clear()
     prompt = sequence.request.prompt
@@ -140,7 +143,7 @@ def test_log_probabilities_equal_those_of_plain_decoding(
             assert len(entry.top) == 3
             assert entry.top[0][1] >= entry.logprob - 1e-6
     # llama.cpp rounds a few rows differently in larger batches; the rest are the same numbers
-    assert np.median(gaps) <= 1e-2
+    assert np.median(gaps) <= rounding
     assert max(gaps) < 0.5
 
 
@@ -189,7 +192,7 @@ def test_a_banned_token_never_appears_although_drafters_propose_it(
 
 @pytest.mark.timeout(900)
 def test_sampling_through_drafts_cannot_be_told_from_plain_sampling() -> None:
-    found = measure(150, list(DRAFTERS), 3, {"temperature": 0.7, "top_k": 4})
+    found = measure(600, list(DRAFTERS), 3, {"temperature": 1.0, "top_k": 4})
     limit = 1.3 * found["noise_floor"] + 0.03
     assert found["wrong"] > 1.5 * limit, found
     for name, distance in found["pipelines"].items():
