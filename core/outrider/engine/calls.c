@@ -121,7 +121,7 @@ int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
         }
         if (!going) return 0;
         const float *hidden = (const float *)hidden_row(c, 0);
-        if (!hidden) return ROW_MISSING;
+        if (!hidden || !batch->embd) return ROW_MISSING;
         int32_t size = 0;
         for (int32_t i = 0; i < n; i++) {
             if (depth + 1 >= lengths[i]) continue;

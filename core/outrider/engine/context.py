@@ -199,7 +199,10 @@ class LlamaContext:
         if answer in (_lib.CALL_FAILED, _lib.TOO_MANY_OUTPUTS):
             return self._failure(batch, answer)
         if answer == _lib.ROW_MISSING:
-            return EngineError(f"{self._what}: a row to chain from has no logits or hidden row")
+            return EngineError(
+                f"{self._what}: a row to chain from has no logits or hidden row, or the batch no "
+                "embeddings to put it in"
+            )
         if answer == _lib.ROW_UNRANKED:
             return EngineError(f"{self._what}: the device did not name one token for every row")
         return native.failure(answer)

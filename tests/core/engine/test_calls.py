@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from outrider import LogitsError
+from outrider import LogitsError, RowBuffer
 from outrider.errors import EngineError
 
 PROMPTS = ("def add(a, b):\n    return a", "The river runs past the old mill, and the")
@@ -142,6 +142,54 @@ def test_a_row_that_is_no_output_is_an_error(verified):
         target.match(7, (), 0)
     with pytest.raises(EngineError, match="row 7 of the last batch has no logits"):
         target.argmax(7)
+
+
+def test_a_context_whose_batches_carry_no_rows_chains_nothing(verified):
+    target, best = verified
+    target.batch.clear()
+    target.batch.add(best[-1], 9, 0, True)
+    assert target.batch.embeddings is None
+    with pytest.raises(EngineError, match="the batch no embeddings to put it in"):
+        target.chain([0], [2])
+
+
+@pytest.mark.parametrize(("first", "count"), [(-1, 1), (0, 5), (4, 1), (3, 2)])
+def test_rows_that_a_buffer_does_not_have_are_neither_read_nor_written(contexts, first, count):
+    engine, target, head = contexts
+    feed(engine, target, head, PROMPTS[:1])
+    rows = RowBuffer(4, target.n_embd)
+    message = f"rows {first} … {first + count - 1} of {target.n_embd} values .* 4 rows of"
+    with pytest.raises(EngineError, match=message):
+        target.keep_hidden(0, count, rows, first)
+    head.batch.clear()
+    head.batch.extend([1] * 6, 0, 0)
+    with pytest.raises(EngineError, match=message):
+        head.batch.take_rows(0, rows, first, count)
+    assert not rows.array.any()
+
+
+def test_rows_of_another_width_are_not_copied(contexts):
+    engine, target, head = contexts
+    feed(engine, target, head, PROMPTS[:1])
+    narrow = RowBuffer(4, target.n_embd // 2)
+    with pytest.raises(EngineError, match=f"a buffer of 4 rows of {target.n_embd // 2}"):
+        target.keep_hidden(0, 1, narrow, 0)
+    with pytest.raises(EngineError, match=f"a buffer of 4 rows of {target.n_embd // 2}"):
+        head.batch.take_rows(0, narrow, 0, 1)
+
+
+@pytest.mark.parametrize(("at", "count"), [(-1, 1), (0, 3), (2, 1), (1, 2), (1, -2)])
+def test_embeddings_go_only_to_rows_that_the_batch_has(contexts, at, count):
+    engine, target, head = contexts
+    feed(engine, target, head, PROMPTS[:1])
+    rows = RowBuffer(4, target.n_embd)
+    head.batch.clear()
+    head.batch.extend([1, 2], 0, 0)
+    message = f"embeddings for rows {at} … {at + count - 1} of a batch that has 2"
+    with pytest.raises(EngineError, match=message):
+        head.batch.take_rows(at, rows, 0, count)
+    with pytest.raises(EngineError, match=message):
+        head.batch.take_hidden(at, target, 0, count)
 
 
 def test_time_inside_and_decodes_are_counted(contexts):

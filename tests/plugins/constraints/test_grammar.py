@@ -226,6 +226,10 @@ def test_the_thinking_that_the_prompt_opened_is_free_but_is_not_the_end(plain: P
     assert not any(mask[end // 32] >> (end % 32) & 1 for end in vocabulary.eog)
     constraint.commit([*thought, *rest])
     assert all(constraint.allows((), end) for end in vocabulary.eog)
+    mask = constraint.mask(())
+    assert mask is not None
+    assert len(vocabulary.eog) > 1
+    assert all(mask[end // 32] >> (end % 32) & 1 for end in vocabulary.eog)
 
 
 def test_rewinding_across_the_end_of_the_thinking(plain: Pipeline) -> None:

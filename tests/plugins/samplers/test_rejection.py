@@ -282,6 +282,38 @@ def test_constrained_draws_follow_the_legal_part(drawn: bool) -> None:
     assert chi_square_p(np.bincount(emitted, minlength=N), p / p.sum()) > 1e-6
 
 
+class Spellings(Only):
+    """Forces a text: the mask names its usual spelling alone, the first token of others is fine."""
+
+    def __init__(self, usual: int, others: ListOf[int]) -> None:
+        super().__init__(N, [usual])
+        self.legal |= set(others)
+
+    def allows(self, prefix: ListOf[int], token: int) -> bool:
+        return token in self.legal
+
+
+def test_a_drawn_draft_may_be_another_spelling_of_a_forced_text() -> None:
+    """Plain decoding emits p, and the usual spelling in place of the rest; so do drafts."""
+    from tests.core.native.reference import chi_square_p, reference
+
+    target = Target(rows(2, seed=4))
+    usual, refused, one, other = np.argsort(target.rows[0])[-4:].tolist()
+    constraint = Spellings(usual, [one, other])
+    sampler = make(target, temperature=1.2)
+    q = Distribution(np.array([one, refused, other], np.int32), np.array([0.5, 0.3, 0.2]))
+    emitted = []
+    for seed in range(20_000):
+        sequence = started(sampler, constraint=constraint, seed=seed)
+        token = int(np.random.default_rng(seed).choice(q.ids, p=q.probs))
+        draft = Draft([token], [q]).cut(constraint.legal_prefix([token]))
+        emitted.append(accept(sampler, sequence, draft)[0])
+    p = reference(target.rows[0], temperature=1.2)
+    expected = np.zeros(N)
+    expected[[usual, one, other]] = 1 - p[one] - p[other], p[one], p[other]
+    assert chi_square_p(np.bincount(emitted, minlength=N), expected) > 1e-6
+
+
 def test_a_forced_token_is_accepted_whatever_its_probability() -> None:
     target = Target(rows(3))
     target.rows[:, 9] = -60.0
