@@ -234,19 +234,24 @@ def _part(raw: Any, where: str, images: bool) -> dict[str, Any]:
     raise RequestError(f"{where}: content parts of type {part['type']!r} are not supported")
 
 
-def _tool_call(raw: Any, where: str) -> dict[str, Any]:
+def _function(raw: Any, where: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
+    """An object of type 'function', its 'function' object, and the name in there."""
     if not isinstance(raw, Mapping):
         raise RequestError(f"{where} must be an object, got {_kind(raw)}")
-    call = cast("Mapping[str, Any]", raw)
-    if call.get("type") != "function":
+    outer = cast("Mapping[str, Any]", raw)
+    if outer.get("type") != "function":
         raise RequestError(f"{where}.type must be 'function'")
-    function = call.get("function")
-    if not isinstance(function, Mapping):
+    inner = outer.get("function")
+    if not isinstance(inner, Mapping):
         raise RequestError(f"{where} has no 'function' object")
-    function = cast("Mapping[str, Any]", function)
+    function = cast("Mapping[str, Any]", inner)
     if "name" not in function:
         raise RequestError(f"{where}.function has no 'name'")
-    name = _text(function["name"], f"{where}.function.name")
+    return outer, function, _text(function["name"], f"{where}.function.name")
+
+
+def _tool_call(raw: Any, where: str) -> dict[str, Any]:
+    call, function, name = _function(raw, where)
     if "arguments" not in function:
         raise RequestError(f"{where}.function has no 'arguments' (an object, or JSON text)")
     arguments = function["arguments"]
@@ -270,18 +275,7 @@ def _tools(raw: Any) -> tuple[list[dict[str, Any]], frozenset[str]]:
     strict: set[str] = set()
     for index, item in enumerate(cast("list[Any]", raw)):
         where = f"tools[{index}]"
-        if not isinstance(item, Mapping):
-            raise RequestError(f"{where} must be an object, got {_kind(item)}")
-        tool = cast("Mapping[str, Any]", item)
-        if tool.get("type") != "function":
-            raise RequestError(f"{where}.type must be 'function'")
-        function = tool.get("function")
-        if not isinstance(function, Mapping):
-            raise RequestError(f"{where} has no 'function' object")
-        function = cast("Mapping[str, Any]", function)
-        if "name" not in function:
-            raise RequestError(f"{where}.function has no 'name'")
-        name = _text(function["name"], f"{where}.function.name")
+        _, function, name = _function(item, where)
         description = function.get("description", "")
         tools.append(
             {
