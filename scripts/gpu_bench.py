@@ -6,16 +6,19 @@
     scripts/gpu_bench.py all --out DIR --size tiny --cpu --llama-server PATH     a rehearsal
 
 Steps of `all`, each skipped when its result is there, so that a run that broke off goes on. A
-measurement that fails does not keep the others from being made:
+measurement that fails does not keep the others from being made. With `--limit SECONDS` what is
+under way when they are over is stopped, with what it has found so far, and the rest left out:
 
     install   Outrider and what it needs, from the wheels, into build/gpu/site
-    build     libllama and llama-server with CUDA (scripts/cuda/build.sh), four minutes on 16 cores
+    build     libllama and llama-server with CUDA: an earlier build that was packed as cuda.tar.xz
+              if it still loads, else from the source (scripts/cuda/build.sh), four minutes on
+              16 cores
     models    random weights with the 27B geometry, target and DFlash2 drafter
     check     one generation; names the way out if loading the library breaks Python
-    ab        outrider against llama-server: plain, MTP k=3, DFlash2 k=3 and k=7, synthetic
-              acceptance, greedy and at temperature 0.7
+    ab        outrider against llama-server: MTP k=3, DFlash2 k=7, with 9 rows as well, and k=3,
+              plain; synthetic acceptance, greedy and at temperature 0.7
     costs     c(r), d(k), rollback, snapshot on the device, copy to the host
-    ttft      second turns at 1.1k and 16k tokens
+    ttft      second turns at 16k and 1.1k tokens
 
 A single step may be named instead of `all`. Only build/gpu-pack has to travel with the checkout;
 only the standard library is needed to start.
@@ -24,10 +27,12 @@ only the standard library is needed to start.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import site
 import subprocess
 import sys
@@ -40,11 +45,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 RATES = "0.9,0.8,0.7,0.62,0.55,0.5,0.45"
+# pipeline, overrides of each variant of it, mode of llama-server, tokens drafted
 COMPARISONS = {
-    "plain": ("plain", "plain", 0),
-    "mtp-k3": ("mtp", "draft-mtp:3", 3),
-    "dflash2-k3": ("dflash2", "draft-dflash:3", 3),
-    "dflash2-k7": ("dflash2", "draft-dflash:7", 7),
+    "mtp-k3": ("mtp", ("draft_length.k=3",), "draft-mtp:3", 3),
+    "dflash2-k7": (
+        "dflash2",
+        ("draft_length.k=7", "draft_length.k=7+draft_length.rows=9"),
+        "draft-dflash:7",
+        7,
+    ),
+    "dflash2-k3": ("dflash2", ("draft_length.k=3",), "draft-dflash:3", 3),
+    "plain": ("plain", ("",), "plain", 0),
 }
 MEASUREMENTS = ("ab", "costs", "ttft")
 # packages that a machine with PyTorch has already; the others travel as wheels
@@ -52,11 +63,25 @@ THERE = {
     *("attrs", "click", "jinja2", "markdown-it-py", "markupsafe", "mdurl", "numpy", "packaging"),
     *("pluggy", "pygments", "pyyaml", "rich", "setuptools", "tqdm", "typing-extensions", "xxhash"),
 }
+# what no benchmark needs: only constraints compile grammars
+UNUSED = {"llguidance"}
 STANDARD_CXX = "libstdc++.so.6"
+LEAST = 15.0
+"""Seconds that must be left for a measurement to be begun."""
+RESERVE = 30.0
+"""Seconds in which a measurement of second turns that is under way ends of its own."""
+PATIENCE = 20.0
+"""Seconds that loading a library may take."""
+MANY = 4000
+"""Prompt tokens above which only the paths of second turns that a server has too are timed."""
 
 
 class StepError(RuntimeError):
     """A step that failed; the message says which."""
+
+
+class TimeOverError(StepError):
+    """The time limit was reached."""
 
 
 class Bench:
@@ -64,6 +89,7 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
+        self.deadline = time.monotonic() + (options.limit or float("inf"))
         self.work: Path = options.work.absolute()
         self.packed: Path = options.packed.absolute()
         self.out: Path = options.out.absolute()
@@ -90,7 +116,7 @@ class Bench:
         self.packed.mkdir(parents=True, exist_ok=True)
         (self.packed / "commit").write_text(f"{commit()}\n")
         archive = self.packed / "llama-source.tar.xz"
-        if not archive.is_file() and not (self.packed / "cuda.tar.xz").is_file():
+        if not archive.is_file():
             self.run(["bash", str(SCRIPTS / "cuda" / "pack_source.sh"), str(archive)])
         wheels = self.packed / "wheels"
         platforms = [f"manylinux_2_{n}_x86_64" for n in (28, 27, 26, 24, 17, 12, 5)]
@@ -100,7 +126,8 @@ class Bench:
         command += ["--python-version", self.options.python]
         for platform in platforms:
             command += ["--platform", platform]
-        self.run([*command, *sorted(set(requirements("outrider")) - THERE - {"llama-cpp-python"})])
+        there = THERE | UNUSED | {"llama-cpp-python"}
+        self.run([*command, *sorted(set(requirements("outrider")) - there)])
 
     def install(self) -> None:
         """Outrider itself, with its plugins, into a folder of its own."""
@@ -116,16 +143,32 @@ class Bench:
 
     def build_library(self) -> None:
         """libllama and llama-server with CUDA."""
-        ready = self.packed / "cuda.tar.xz"
-        if ready.is_file():
-            if not self.server.is_file():
-                self.build.mkdir(parents=True, exist_ok=True)
-                self.run(["tar", "xJf", str(ready), "-C", str(self.build)])
-            return
-        archive = self.packed / "llama-source.tar.xz"
+        archive, ready = self.packed / "llama-source.tar.xz", self.packed / "cuda.tar.xz"
         if not archive.is_file():
             raise StepError(f"{archive} is missing: run `gpu_bench.py pack` first")
+        source = self.build / "src"
+        if not source.is_dir():
+            source.mkdir(parents=True)
+            self.run(["tar", "xJf", str(archive), "-C", str(source)])
+        if ready.is_file() and not self.server.is_file():
+            self.run(["tar", "xJf", str(ready), "-C", str(self.build)])
+            if self._loads():
+                (self.build / ".linked").touch()
+            else:
+                shutil.rmtree(self.build / "bin")
         self.run(["bash", str(SCRIPTS / "cuda" / "build.sh"), str(archive), str(self.build)])
+
+    def _loads(self) -> bool:
+        """Whether the unpacked libraries load here, in a server and in Python."""
+        library = self.environment["OUTRIDER_LIBLLAMA"]
+        code = f"import ctypes; ctypes.CDLL({library!r}).llama_backend_init()"
+        try:
+            for command in ([str(self.server), "--version"], [sys.executable, "-c", code]):
+                self.run(command, limit=PATIENCE)
+        except StepError as error:
+            print(f"gpu_bench: the packed build is of no use here: {error}", flush=True)
+            return False
+        return True
 
     def models(self) -> None:
         """Target and drafter of the chosen geometry."""
@@ -166,12 +209,12 @@ class Bench:
 
     def compare(self, name: str) -> None:
         """One comparison."""
-        pipeline, peer, k = COMPARISONS[name]
+        pipeline, variants, peer, k = COMPARISONS[name]
         result = self.results / f"{name}.json"
         if finished(result):
             return
-        text = self.pipeline(pipeline)
-        label = f"{text}+draft_length.k={k}" if k else str(text)
+        text = str(self.pipeline(pipeline))
+        label = ",".join(text + "+" * bool(variant) + variant for variant in variants)
         command = [sys.executable, str(SCRIPTS / "ab_bench.py"), "--resume", "--sampled"]
         command += ["--pipelines", label, "--peers", peer, "--keep-engines", "--ignore-eog"]
         command += ["--model", str(self.target), "--drafter", str(self.drafter)]
@@ -201,7 +244,7 @@ class Bench:
 
     def ttft(self) -> None:
         """Second turns: outrider with its snapshots, llama-server with its cache."""
-        engines = {"outrider": self.own_ttft, "llama-server": self.peer_ttft}
+        engines = {"llama-server": self.peer_ttft, "outrider": self.own_ttft}
         names = [f"{engine} {tokens}" for tokens in self.options.ttft for engine in engines]
 
         def measure(name: str) -> None:
@@ -221,6 +264,11 @@ class Bench:
         command = [sys.executable, str(SCRIPTS / "ttft_bench.py"), "--json"]
         command += ["--pipeline", str(self.pipeline("plain")), "--model", str(self.target)]
         command += ["--tokens", str(tokens), "--repeats", str(self.options.ttft_repeats)]
+        if tokens > MANY:
+            command += ["--paths", "live,ram"]
+        if self.options.limit:
+            # what it has by then is worth more than a run that is stopped
+            command += ["--limit", f"{max(0.0, self.left() - RESERVE):.0f}"]
         sets = f"engine.threads={self.options.threads}", f"engine.context={tokens + 512}"
         return json.loads(self.run([*command, *self.sets(*sets)], quiet=True).splitlines()[-1])
 
@@ -239,8 +287,13 @@ class Bench:
         failed: list[str] = []
         for name in names:
             start = time.monotonic()
+            if self.left() < LEAST:
+                print(f"gpu_bench: {name} left out: the time is over", flush=True)
+                continue
             try:
                 measure(name)
+            except TimeOverError as error:
+                print(f"gpu_bench: {name} is not complete: {error}", flush=True)
             except StepError as error:
                 failed.append(f"{name}: {error}")
                 print(f"gpu_bench: {failed[-1]}", file=sys.stderr, flush=True)
@@ -248,6 +301,10 @@ class Bench:
             print(f"gpu_bench: {name} took {time.monotonic() - start:.0f} s", flush=True)
         if failed:
             raise StepError(f"{len(failed)} of its measurements failed, see above")
+
+    def left(self) -> float:
+        """Seconds until the time limit."""
+        return self.deadline - time.monotonic()
 
     def collect(self) -> None:
         """Copy the raw JSON that is there so far to `--out`, without tables and plots."""
@@ -295,17 +352,41 @@ class Bench:
         """`--set` for each assignment."""
         return [part for text in assignments for part in ("--set", text)]
 
-    def run(self, command: list[str], quiet: bool = False) -> str:
-        """Run a command to its end; its standard output. Raises StepError."""
-        done = subprocess.run(
-            command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, text=True, check=False
+    def run(self, command: list[str], quiet: bool = False, limit: float | None = None) -> str:
+        """Run a command to its end; its standard output.
+
+        Raises StepError, TimeOverError after `limit` seconds or when the run's time is over; the
+        command and what it started are ended then.
+        """
+        limit = self.left() if limit is None else min(limit, self.left())
+        child = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
+        name = Path(command[1] if command[0] in (sys.executable, "bash") else command[0]).name
+        try:
+            output, _ = child.communicate(timeout=None if limit == float("inf") else limit)
+        except BaseException as error:
+            end_group(child)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimeOverError(f"{name} was stopped after {limit:.0f} s") from None
+            raise
         if not quiet:
-            print(done.stdout[-3000:], end="", flush=True)
-        if done.returncode:
-            name = Path(command[1] if command[0] in (sys.executable, "bash") else command[0]).name
-            raise StepError(f"{name} ended with status {done.returncode}: {' '.join(command)}")
-        return done.stdout
+            print(output[-3000:], end="", flush=True)
+        if child.returncode:
+            raise StepError(f"{name} ended with status {child.returncode}: {' '.join(command)}")
+        return output
+
+
+def end_group(child: subprocess.Popen[str]) -> None:
+    """End a command that was started as a session of its own, and all that it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
 
 
 def commit() -> str:
@@ -343,9 +424,10 @@ def requirements(distribution: str) -> Iterable[str]:
 
 
 def runtime_folders() -> list[Path]:
-    """Where Python packages keep CUDA's runtime and cuBLAS: a toolkit may come without them."""
+    """Where Python packages keep CUDA's runtime, cuBLAS and NCCL: a toolkit may lack them."""
     folders = (f for root in site.getsitepackages() for f in Path(root).glob("nvidia/*/lib"))
-    return [f for f in folders if any(f.glob("libcublas.so.*")) or any(f.glob("libcudart.so.*"))]
+    names = "libcudart.so.*", "libcublas.so.*", "libnccl.so.*"
+    return [f for f in folders if any(True for name in names for _ in f.glob(name))]
 
 
 def shared_libstdcxx() -> str | None:
@@ -379,7 +461,8 @@ def main() -> int:
     add("--repeats", type=int, default=20, help="of each timed call")
     add("--length", type=int, default=1500, help="tokens in memory where calls are timed")
     add("--ttft-repeats", type=int, default=3, help="conversations a path and prompt length")
-    add("--ttft", type=int, nargs="+", default=[1100, 16000], help="prompt lengths")
+    add("--ttft", type=int, nargs="+", default=[16000, 1100], help="prompt lengths")
+    add("--limit", type=float, help="all: seconds after which to stop")
     add("--python", default="3.12", help="pack: the other machine's Python")
     add("--cpu", action="store_true", help="no CUDA: use this environment's library")
     add("--vocab", type=Path, help="GGUF with the vocabulary (default: from the source)")

@@ -13,6 +13,7 @@ thread) they tell more than the clock.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import statistics
@@ -21,7 +22,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter_ns, process_time_ns
+from time import monotonic, perf_counter_ns, process_time_ns
 from typing import Any
 
 import attrs
@@ -155,25 +156,32 @@ def _source(before: dict[str, int], after: dict[str, int]) -> str:
 def bench(args: argparse.Namespace) -> dict[str, Any]:
     """All paths; see the module's docstring."""
     with tempfile.TemporaryDirectory(prefix="outrider-ttft-") as folder:
+        end = monotonic() + args.limit
         here = Bench(args, Path(folder), "4GiB")
         here.measure("live", 10**6)
-        samples = [
-            here.measure(path, i * len(PATHS) + j)
-            for i in range(args.repeats)
-            for j, path in enumerate(PATHS)
-        ]
+        samples: list[dict[str, Any]] = []
+        for i, j in itertools.product(range(args.repeats), range(len(PATHS))):
+            if PATHS[j] in args.paths and (not samples or monotonic() < end):
+                samples.append(here.measure(PATHS[j], i * len(PATHS) + j))
         cache = here.cache.statistics()
         here.pipeline.close()
         on_disk = [s for s in samples if s["path"] == "disk"]
-        items = json.dumps([[s["prompt"], s["opening"]] for s in on_disk])
-        command = [sys.executable, __file__, *sys.argv[1:], "--from-disk", folder]
-        child = subprocess.run(command, input=items, capture_output=True, text=True, check=False)
-        if child.returncode:
-            raise OutriderError(f"the restarted process failed: {child.stderr.strip()[-500:]}")
-        for sample, found in zip(on_disk, json.loads(child.stdout), strict=True):
-            sample |= found
-    add_gaps(args, [s for s in samples if "ms" in s and s["tokens"] != s["cold"]["tokens"]])
+        if on_disk:
+            restarted(folder, on_disk)
+    if monotonic() < end:
+        add_gaps(args, [s for s in samples if "ms" in s and s["tokens"] != s["cold"]["tokens"]])
     return report(samples, cache)
+
+
+def restarted(folder: str, samples: list[dict[str, Any]]) -> None:
+    """Run these second turns in another process, which has only the folder's snapshots."""
+    items = json.dumps([[s["prompt"], s["opening"]] for s in samples])
+    command = [sys.executable, __file__, *sys.argv[1:], "--from-disk", folder]
+    child = subprocess.run(command, input=items, capture_output=True, text=True, check=False)
+    if child.returncode:
+        raise OutriderError(f"the restarted process failed: {child.stderr.strip()[-500:]}")
+    for sample, found in zip(samples, json.loads(child.stdout), strict=True):
+        sample |= found
 
 
 def add_gaps(args: argparse.Namespace, different: list[dict[str, Any]]) -> None:
@@ -233,6 +241,13 @@ def _ratio(samples: list[dict[str, Any]], what: str) -> float:
     return round(statistics.median(s["cold"][what] / s[what] for s in samples), 1)
 
 
+def _paths(text: str) -> tuple[str, ...]:
+    paths = tuple(text.split(","))
+    if unknown := set(paths) - {*PATHS}:
+        raise argparse.ArgumentTypeError(f"unknown: {', '.join(unknown)}; there are {PATHS}")
+    return paths
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -246,6 +261,10 @@ def main() -> None:
         help="the user's second message",
     )
     parser.add_argument("--repeats", type=int, default=7, help="conversations a path")
+    parser.add_argument("--paths", type=_paths, default=PATHS, help="only these, by commas")
+    parser.add_argument(
+        "--limit", type=float, default=float("inf"), help="seconds after which none is begun"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--from-disk", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -112,6 +112,8 @@ class Runtime:
     max_draft: int
     """Most drafts of one step: the ring, the batches and the buffers are sized for it."""
     max_sequences: int
+    padding: int = 0
+    """Most rows behind the drafts of a step that nobody looks at; see `DraftLength.rows`."""
 
 
 class Component:
@@ -349,9 +351,24 @@ class DraftLength(Component):
         """The largest k it may ever choose; ring and buffers are sized for it."""
         raise NotImplementedError
 
+    @property
+    def padding(self) -> int:
+        """How many rows `rows` may add at most; each takes a plane of the snapshot ring."""
+        return 0
+
     def choose(self, sequences: Sequence[Seq]) -> Sequence[int]:
         """The draft length of each sequence for this step; 0 means plain decoding."""
         raise NotImplementedError
+
+    def rows(self, needed: int) -> int:
+        """How many rows to verify where anchor and drafts are `needed` rows.
+
+        More can cost less: kernels are chosen by the number of rows. The rows added are decoded
+        behind the drafts, looked at by nobody, and undone like rejected drafts. Only asked where
+        `padding` > 0 and one sequence is decoded alone: rows of several stay one batch only while
+        they are equally many.
+        """
+        return needed
 
     def decide(self, sequence: Seq, drafter: str, limit: int, evidence: int = 0) -> Decision | None:
         """For a drafter made of others: the best use of one of them in this step.

@@ -4,7 +4,8 @@ One step, for a list of sequences (`Decoder.step`):
 
     limits   = draft_length.choose(sequences)
     drafts   = drafter.propose(sequences, limits)
-    rows     = verifier.verify(sequences, drafts)     one target call: [anchor, d1 … dk] each
+    rows     = verifier.verify(sequences, drafts)     one target call: [anchor, d1 … dk] each,
+                                                      padded where more rows cost less
     accepted = sampler.accept(sequences, drafts, rows)
     drafter.commit(sequences, steps)                  reads rows of the verify batch
     rollback.rewind(sequences, rejected rows)         O(1) through the snapshot ring
@@ -56,6 +57,7 @@ class Decoder:
         observers: ListOf[Observer],
         max_draft: int,
         max_sequences: int,
+        padding: int = 0,
     ) -> None:
         self.engine = engine
         self.drafter = drafter
@@ -73,6 +75,8 @@ class Decoder:
         # calls that do nothing are left out of the step: on a cold cache they cost microseconds
         self._before_verify = _overridden(rollback.before_verify, StateRollback.before_verify)
         self._committed = _overridden(sampler.commit, Sampler.commit)
+        self._rows = _overridden(draft_length.rows, DraftLength.rows) if padding else None
+        self._padding = padding
         self._clock = 0
 
     # --- the start of a sequence --------------------------------------------------------------
@@ -191,17 +195,22 @@ class Decoder:
                 constrained = True
         if constrained:
             drafts = self._constrain(sequences, drafts)
+        padded = drafts
+        if self._rows is not None and len(sequences) == 1:
+            padded = (self._padded(sequences[0], drafts[0], self._rows),)
         if self._before_verify is not None:
-            self._before_verify(sequences, drafts)
+            self._before_verify(sequences, padded)
         t1 = now()
-        rows = self.verifier.verify(sequences, drafts)
+        rows = self.verifier.verify(sequences, padded)
         t2 = now()
         answers = self.sampler.accept(sequences, drafts, rows)
         t3 = now()
         steps: list[Step] = []
         rejected: list[int] = []
-        for sequence, draft, answer, row in zip(sequences, drafts, answers, rows, strict=True):
-            verified = len(draft.tokens) + 1
+        for sequence, draft, whole, answer, row in zip(
+            sequences, drafts, padded, answers, rows, strict=True
+        ):
+            verified = len(whole.tokens) + 1
             sequence.slot.decoded(verified)
             step = self._keep(sequence, draft, answer, row)
             steps.append(step)
@@ -261,6 +270,20 @@ class Decoder:
                     draft = Draft([*draft.tokens, *forced], q, source, draft.evidence)
             result.append(draft)
         return result
+
+    def _padded(self, sequence: Sequence, draft: Draft, rows: Callable[[int], int]) -> Draft:
+        """The draft, with filler behind it where more rows cost less, for the verifier only."""
+        needed = len(draft.tokens) + 1
+        wanted = rows(needed)
+        if wanted > needed + self._padding:
+            raise PluginError(
+                f"the draft length {self.draft_length.name!r} asked for {wanted} rows instead of "
+                f"{needed}; its `padding` is {self._padding}"
+            )
+        room = self.engine.target.n_ctx - len(sequence.tokens) + 1
+        if not needed < wanted <= room:
+            return draft
+        return Draft([*draft.tokens, *[sequence.tokens[-1]] * (wanted - needed)])
 
     def _keep(self, sequence: Sequence, draft: Draft, answer: Accepted, row: int) -> Step:
         """Emit the accepted drafts and the token after them, up to the first stop condition."""

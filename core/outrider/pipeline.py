@@ -149,6 +149,7 @@ class Pipeline:
         self.max_draft = (
             self.draft_length.max if bound is None else min(self.draft_length.max, bound)
         )
+        self.padding = self.draft_length.padding if self.max_draft else 0
         problems = [
             f"{config.name}: {kind}: {component.name} cannot be used: {reason}"
             for kind, component in self._components()
@@ -203,12 +204,12 @@ class Pipeline:
 
     def open(self, progress: Callable[[float], None] | None = None) -> Pipeline:
         """Load the weights and open every component."""
-        wanted = self.rollbacks[0].ring_depth(self.max_draft)
+        most = self.max_draft + self.padding
         plan = EnginePlan(
             model=self.model,
             max_sequences=self.config.max_sequences,
-            max_draft=self.max_draft,
-            ring_depth=wanted,
+            max_draft=most,
+            ring_depth=self.rollbacks[0].ring_depth(most),
             needs=self.drafter.needs,
             greedy=self.sampler.greedy,
         )
@@ -223,6 +224,7 @@ class Pipeline:
                 rollback=rollback,
                 max_draft=self.max_draft,
                 max_sequences=self.config.max_sequences,
+                padding=self.padding,
             )
             self.rollback = rollback
             for _, component in self._components():
@@ -243,6 +245,7 @@ class Pipeline:
             observers=self.observers,
             max_draft=self.max_draft,
             max_sequences=self.config.max_sequences,
+            padding=self.padding,
         )
         for _, component in self._components():
             component.ready(self)

@@ -190,12 +190,16 @@ class Context(Protocol):
         """Decode the rows of `batch`. Raises EngineError with what to do about it."""
         ...
 
+    def submit(self) -> None:
+        """Begin decoding the rows of `batch`; reading waits for them. Raises EngineError."""
+        ...
+
     def embedding_batch(self, width: int) -> Batch:
         """A batch of `n_batch` embedding rows without tokens, `width` float32 values a row."""
         ...
 
     def decode_embeddings(self, batch: Batch) -> None:
-        """Decode the rows of a batch that `embedding_batch` made."""
+        """Begin decoding the rows of a batch that `embedding_batch` made."""
         ...
 
     def argmax(self, row: int) -> int:
@@ -211,12 +215,15 @@ class Context(Protocol):
         """
         ...
 
-    def chain(self, rows: list[int], lengths: list[int]) -> list[list[int]]:
+    def chain(
+        self, rows: list[int], lengths: list[int], *, begun: bool = False
+    ) -> list[list[int]]:
         """Decode `batch`, and go on from its output row `rows[i]` by `lengths[i]` ≥ 1 tokens.
 
         Each is the most likely one, and is fed back at the next position with the `nextn` row
-        that predicted it, as a multi-token-prediction head takes them. `rows` ascend, one a
-        sequence. Returns the tokens by row; the last one of each was not fed. `batch` is used
+        that predicted it, as a multi-token-prediction head takes them. Where the context is
+        `steady`, the rows before it are decoded again with it. `begun`: `batch` was submitted
+        before, and nothing was decoded since. `rows` ascend, one a sequence. Returns the tokens by row; the last one of each was not fed. `batch` is used
         up. Raises EngineError or LogitsError.
         """
         ...
@@ -231,6 +238,10 @@ class Context(Protocol):
 
     on_accelerator: bool
     """Whether rows are computed on a device that they have to be copied from."""
+    steady: bool
+    """Whether decodes of one shape are worth rows that nobody needs."""
+    ahead: bool
+    """Whether to `submit` what will be needed before it is."""
 
     def need_top_k(self, sequence: int, k: int) -> None:
         """Only `top_k` will be read for a sequence from now on, until `need_logits`."""
@@ -310,6 +321,7 @@ class EnginePlan:
     model: ModelInfo
     max_sequences: int
     max_draft: int
+    """Most rows of a sequence in a verify batch behind its anchor: drafts, and padding."""
     ring_depth: int
     needs: Needs
     greedy: bool

@@ -143,13 +143,14 @@ def pairs(records: Mapping[str, Mapping[str, Any]]) -> str:
 def _compared(
     records: Mapping[str, Mapping[str, Any]],
 ) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
-    """Labels of one pipeline and one mode of llama-server, sampling, record."""
+    """Labels of a pipeline and the one mode of llama-server it was run with, sampling, record."""
     for record in records.values():
         for sampling, by_engine in record["runs"].items():
             ours = [label for label in by_engine if label.startswith("outrider ")]
             theirs = [label for label in by_engine if label.startswith("llama-server ")]
-            if len(ours) == len(theirs) == 1:
-                yield ours[0], theirs[0], sampling, record
+            if len(theirs) == 1:
+                for label in ours:
+                    yield label, theirs[0], sampling, record
 
 
 def overall_rate(by_prompt: Mapping[str, Sequence[dict[str, Any]]]) -> float:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pack the llama.cpp source that llama-cpp-python vendors into one small archive (about 9 MB), so
+# Pack the llama.cpp source that llama-cpp-python vendors into one small archive (about 6 MB), so
 # that a CUDA machine without a network can build the very library the bindings were written for.
 #   pack_source.sh OUT.tar.xz [VERSION]
 set -euo pipefail
@@ -10,6 +10,9 @@ python=${PYTHON:-python3}
 tar xzf "$tmp"/llama_cpp_python-*.tar.gz -C "$tmp"
 cd "$tmp"/llama_cpp_python-*/vendor/llama.cpp
 # the vocabulary is what synth_gguf.py copies into its files
-tar cJf "$out" app cmake common conversion convert_hf_to_gguf.py examples ggml gguf-py include \
+# backends of other devices and the web page are left out
+without=(tools/ui/{src,tests,static,package-lock.json})
+without+=(ggml/src/ggml-{opencl,vulkan,sycl,hexagon,metal,et,webgpu,openvino,cann,virtgpu})
+tar cJf "$out" "${without[@]/#/--exclude=}" app cmake common conversion convert_hf_to_gguf.py examples ggml gguf-py include \
     licenses models/ggml-vocab-qwen35.gguf scripts src tools vendor CMakeLists.txt LICENSE
 ls -la "$out"

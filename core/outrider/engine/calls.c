@@ -34,17 +34,28 @@ static void limit_planes(context_calls *c, const call_batch *batch) {
     *c->planes = planes > 0 ? (uint32_t)planes : 0;
 }
 
-int32_t decode(context_calls *c, const call_batch *batch) {
+int32_t submit(context_calls *c, const call_batch *batch) {
     if (c->planes) limit_planes(c, batch);
     if (batch->n_tokens > c->most_outputs && count_outputs(batch) > c->most_outputs)
         return TOO_MANY_OUTPUTS;
     int64_t start = now(c);
     c->status = c->lib->decode(c->ctx, *batch);
-    /* every caller reads the results next, so waiting here costs nothing and dates honestly */
-    c->lib->synchronize(c->ctx);
     c->inside_ns += now(c) - start;
     c->decodes++;
     return c->status;
+}
+
+static void wait(context_calls *c) {
+    int64_t start = now(c);
+    c->lib->synchronize(c->ctx);
+    c->inside_ns += now(c) - start;
+}
+
+int32_t decode(context_calls *c, const call_batch *batch) {
+    int32_t status = submit(c, batch);
+    /* every caller reads the results next, so waiting here costs nothing and dates honestly */
+    if (status != TOO_MANY_OUTPUTS) wait(c);
+    return status;
 }
 
 /* The row as it is read, and what is known of its best token already. */
@@ -104,13 +115,32 @@ int32_t keep_hidden(context_calls *c, int32_t row, int32_t count, intptr_t to) {
     return 0;
 }
 
+/* The batch's one sequence moves on by a row: its oldest row leaves, `token` joins. */
+static int32_t slide(context_calls *c, call_batch *batch, int32_t token, const float *hidden) {
+    const size_t width = (size_t)c->n_embd, last = (size_t)batch->n_tokens - 1;
+    if (!cut(c, batch->seq_id[0][0], batch->pos[0] + 1)) {
+        c->status = -1;
+        return CALL_FAILED;
+    }
+    memmove(batch->token, batch->token + 1, last * sizeof *batch->token);
+    memmove(batch->embd, batch->embd + width, last * width * sizeof *hidden);
+    for (size_t i = 0; i <= last; i++) batch->pos[i]++;
+    batch->token[last] = token;
+    memcpy(batch->embd + last * width, hidden + last * width, width * sizeof *hidden);
+    return 0;
+}
+
 int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
-              const int32_t *lengths, int32_t *tokens, int32_t stride) {
+              const int32_t *lengths, int32_t *tokens, int32_t stride, bool steady,
+              bool begun) {
     const size_t width = (size_t)c->n_embd;
+    steady = steady && n == 1 && rows[0] == batch->n_tokens - 1;
     /* a row's place in the batch, its position and its sequence move together */
     for (int32_t depth = 0;; depth++) {
         int32_t going = 0;
-        int32_t status = decode(c, batch);
+        int32_t status = begun ? 0 : decode(c, batch);
+        if (begun) wait(c);
+        begun = false;
         if (status) return status == TOO_MANY_OUTPUTS ? status : CALL_FAILED;
         for (int32_t i = 0; i < n; i++) {
             if (depth >= lengths[i]) continue;
@@ -122,6 +152,11 @@ int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
         if (!going) return 0;
         const float *hidden = (const float *)hidden_row(c, 0);
         if (!hidden || !batch->embd) return ROW_MISSING;
+        if (steady) {
+            status = slide(c, batch, tokens[depth], hidden);
+            if (status) return status;
+            continue;
+        }
         int32_t size = 0;
         for (int32_t i = 0; i < n; i++) {
             if (depth + 1 >= lengths[i]) continue;

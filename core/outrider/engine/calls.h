@@ -60,6 +60,9 @@ typedef struct {
     int64_t inside_ns; /* time inside libllama so far */
 } context_calls;
 
+/* Decodes a batch without waiting for the results. Answers like `decode`. */
+int32_t submit(context_calls *c, const call_batch *batch);
+
 /* Decodes a batch and waits for the results. Answers what llama_decode did, or TOO_MANY_OUTPUTS. */
 int32_t decode(context_calls *c, const call_batch *batch);
 
@@ -75,9 +78,12 @@ int32_t match(context_calls *c, int32_t row, const int32_t *tokens, int32_t n, i
 /* Decodes a batch of tokens with hidden rows, and goes on from n of its output rows, by row
  * lengths[i] >= 1 most likely tokens: each is fed with the exported hidden row that predicted it,
  * at the next position. `rows` is used up. tokens[i * stride + j] is the j-th token of row i.
+ * `steady`: a batch of one sequence keeps its number of rows, and each token is decoded together
+ * with the rows before it once more, so that every decode has the shape of the first. `begun`: the first decode was submitted.
  * Answers 0, CALL_FAILED, TOO_MANY_OUTPUTS, or why a row has no most likely token. */
 int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
-              const int32_t *lengths, int32_t *tokens, int32_t stride);
+              const int32_t *lengths, int32_t *tokens, int32_t stride, bool steady,
+              bool begun);
 
 /* Removes positions >= length of a sequence. Answers whether the memory did. */
 int32_t cut(context_calls *c, int32_t sequence, int32_t length);

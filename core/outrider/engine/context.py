@@ -41,6 +41,8 @@ class LlamaContext:
         width: int = 0,
         tokens: bool = True,
         on_accelerator: bool = False,
+        steady: bool = False,
+        ahead: bool = False,
         cpu_time: bool = False,
     ) -> None:
         lib = library()
@@ -74,6 +76,8 @@ class LlamaContext:
         self._rows_of: Any = _new("int32_t[]", self.n_seq_max)
         self._samplers: dict[int, tuple[Any, int]] = {}
         self.on_accelerator = on_accelerator
+        self.steady = steady
+        self.ahead = ahead
         self._device_argmax = False
         self._row_bytes = 4 * self.n_vocab
         self.calls: Any = _new(
@@ -118,9 +122,17 @@ class LlamaContext:
         if answer:
             raise self._failure(batch, answer)
 
+    def submit(self, batch: LlamaBatch | None = None) -> None:
+        """Begin decoding, without waiting for the results. Raises EngineError."""
+        if batch is None:
+            batch = self.batch
+        answer: int = _lib.submit(self.calls, batch.struct())
+        if answer:
+            raise self._failure(batch, answer)
+
     def decode_embeddings(self, batch: LlamaBatch) -> None:
-        """Decode rows of another batch made for this context (embedding rows)."""
-        self.decode(batch)
+        """Begin decoding rows of another batch made for this context (embedding rows)."""
+        self.submit(batch)
 
     def set_causal(self, causal: bool) -> None:
         """Whether a row sees only rows at its own and earlier positions."""
@@ -179,14 +191,24 @@ class LlamaContext:
         best = native.argmax(ranked)
         return best if ids is None else int(ids[best])
 
-    def chain(self, rows: list[int], lengths: list[int]) -> list[list[int]]:
+    def chain(
+        self, rows: list[int], lengths: list[int], *, begun: bool = False
+    ) -> list[list[int]]:
         """Decode `batch`, and let its output rows be continued by their most likely tokens."""
         batch, n, longest = self.batch, len(rows), max(lengths)
         size = n * longest
         if size > len(self._chained):
             self._chained = _new("int32_t[]", size)
         answer: int = _lib.chain(
-            self.calls, batch.struct(), n, rows, lengths, self._chained, longest
+            self.calls,
+            batch.struct(),
+            n,
+            rows,
+            lengths,
+            self._chained,
+            longest,
+            self.steady,
+            begun,
         )
         if answer:
             raise self._broken_chain(batch, answer)

@@ -57,6 +57,13 @@ class LlamaConfig:
     cache_type_k: CacheType = "f16"
     cache_type_v: CacheType = "f16"
     offload_kqv: bool = True
+    steady: Literal["auto", "on", "off"] = "auto"
+    """Whether a drafter's decodes get rows they do not need so that all have one shape: a device
+    replays a shape it knows, while another one has its graph built anew. auto: where the model is
+    computed on an accelerator."""
+    ahead: Literal["auto", "on", "off"] = "auto"
+    """Whether a drafter's next decode is begun as soon as a step's tokens are known, while the
+    host is still busy with them. auto: where the model is computed on an accelerator."""
     warmup: bool = True
     """Decode once at start, so that the first request does not pay for set-up."""
     clock: Literal["wall", "cpu"] = "wall"
@@ -242,13 +249,16 @@ class LlamaEngine(Component):
         return "off"
 
     def _open(self, model: Any, params: Any, *, what: str, width: int = 0) -> LlamaContext:
+        config = self.config
         context = LlamaContext(
             model,
             params,
             what=what,
             width=width,
             on_accelerator=self._on_accelerator,
-            cpu_time=self.config.clock == "cpu",
+            steady=self._on_accelerator if config.steady == "auto" else config.steady == "on",
+            ahead=self._on_accelerator if config.ahead == "auto" else config.ahead == "on",
+            cpu_time=config.clock == "cpu",
         )
         self._contexts.append(context)
         return context

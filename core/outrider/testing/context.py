@@ -91,6 +91,8 @@ class ScriptedContext:
     """What the contexts of the scripted engine have in common."""
 
     on_accelerator = False
+    steady = False
+    ahead = False
     n_embd = WIDTH
     batch: Batch
 
@@ -145,10 +147,17 @@ class ScriptedContext:
                 return count, found
         return len(tokens), self.argmax(row + len(tokens))
 
-    def chain(self, rows: list[int], lengths: list[int]) -> list[list[int]]:
+    def submit(self) -> None:
+        """Decode the rows of `batch`: the toy has nothing else to do."""
+        self.decode()
+
+    def chain(
+        self, rows: list[int], lengths: list[int], *, begun: bool = False
+    ) -> list[list[int]]:
         """Decode `batch`, and let its output rows be continued by their most likely tokens."""
         batch = self.batch
-        self.decode()
+        if not begun:
+            self.decode()
         chains: list[list[int]] = [[] for _ in rows]
         going = [(i, row, int(batch.positions[row]) + 1) for i, row in enumerate(rows)]
         ids = [int(batch.sequences[row]) for row in rows]

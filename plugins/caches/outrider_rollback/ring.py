@@ -20,7 +20,7 @@ class SnapshotRing(StateRollback):
     cost = 10
 
     def ring_depth(self, max_draft: int) -> int:
-        """One state for each draft that can be rejected."""
+        """One state for each row that can be rejected."""
         return max_draft
 
     def unsupported_reason(self, model: ModelInfo) -> str | None:
@@ -36,12 +36,13 @@ class SnapshotRing(StateRollback):
         return "llama.cpp keeps no snapshot ring for this architecture; `checkpoint` serves it"
 
     def open(self, runtime: Runtime) -> None:
-        """The ring must be as deep as the longest draft."""
+        """The ring must be as deep as the longest draft, padding included."""
         self._target = runtime.engine.target
         self._depth = self._target.ring_depth
-        if self._depth < runtime.max_draft:
+        most = runtime.max_draft + runtime.padding
+        if self._depth < most:
             raise EngineError(
-                f"the snapshot ring holds {self._depth} states, but up to {runtime.max_draft} "
+                f"the snapshot ring holds {self._depth} states, but up to {most} "
                 "drafts can be rejected at once; lower draft_length or use `checkpoint`"
             )
 

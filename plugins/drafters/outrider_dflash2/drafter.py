@@ -134,6 +134,14 @@ class BlockDrafter(Drafter):
             kept = len(sequence.tokens) - 1 - self._injector.slots[sequence.id].length
             if kept:
                 self._injector.wait(sequence.id, step.row, kept)
+        if self._context.ahead:
+            # whoever drafted will draft again
+            going = [
+                sequence.id
+                for sequence, step in zip(sequences, steps, strict=True)
+                if step.draft.source == self.name and sequence.finish is None
+            ]
+            self._injector.flush(going)
 
     def rewind(self, slot: Slot, length: int) -> None:
         """Cut the drafter's cache along with the target's memory."""

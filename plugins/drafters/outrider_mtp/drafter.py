@@ -74,6 +74,13 @@ class _Rows:
         self.cached = 0
         self.buffer[0] = 0.0
 
+    def first(self, wanted: int) -> int:
+        """Where to start feeding so that `wanted` rows are fed, or all pending ones if more.
+
+        Rows that are cached come first then: fed once more they change nothing.
+        """
+        return max(self.base, min(self.cached, self.base + self.count - wanted))
+
     @property
     def pending(self) -> int:
         """Rows that are not in the head's cache yet, the anchor's included."""
@@ -150,6 +157,10 @@ class MtpDrafter(Drafter):
             )
         width = self._target.n_embd
         keep = runtime.max_draft + 2
+        # as many as wait after a step in which every draft held
+        self._whole = runtime.max_draft + 1 if self._context.steady and not self._sample else 1
+        self._ahead = self._context.ahead and not self._sample
+        self._begun: tuple[Sequence, int, int] | None = None
         capacity = 4 * keep + 64
         self._slots = [_Rows(capacity, keep, width) for _ in range(runtime.max_sequences)]
 
@@ -159,6 +170,7 @@ class MtpDrafter(Drafter):
         A few of them wait instead, for the decode of the first draft: it comes after the first
         token, which then has to wait for nothing of the head's.
         """
+        self._begun = None
         state, end = self._slots[sequence.id], sequence.slot.length
         if state.pending + count <= state.most:
             state.append(self._target, row, count)
@@ -186,6 +198,12 @@ class MtpDrafter(Drafter):
 
     def propose(self, sequences: ListOf[Sequence], limits: ListOf[int]) -> ListOf[Draft]:
         """Catch up and draft the first token in one decode, then chain."""
+        begun, self._begun = self._begun, None
+        if begun is not None and len(sequences) == 1 and limits[0] > 0:
+            sequence, row, length = begun
+            if sequence is sequences[0] and len(sequence.tokens) == length:
+                found = self._context.chain([row], [limits[0]], begun=True)
+                return [Draft(found[0], None, self.name)]
         drafts = [NO_DRAFT] * len(sequences)
         active: list[int] = []
         rows: list[int] = []
@@ -194,7 +212,7 @@ class MtpDrafter(Drafter):
         for i, limit in enumerate(limits):
             if limit > 0:
                 active.append(i)
-                rows.append(self._feed(sequences[i]))
+                rows.append(self._feed(sequences[i], self._whole if len(limits) == 1 else 1))
                 lengths.append(limit)
         if not active:
             return drafts
@@ -207,16 +225,19 @@ class MtpDrafter(Drafter):
                 drafts[i] = Draft(tokens, None, self.name)
         return drafts
 
-    def _feed(self, sequence: Sequence) -> int:
-        """Add a sequence's pending rows to the batch; the last, its anchor's, is returned."""
+    def _feed(self, sequence: Sequence, wanted: int) -> int:
+        """Add a sequence's pending rows to the batch; the last, its anchor's, is returned.
+
+        `wanted` rows where as many are known: then every decode has one shape.
+        """
         slot, context = sequence.slot.id, self._context
         batch, state = context.batch, self._slots[slot]
-        cached, end = state.cached, state.base + state.count
-        context.truncate(slot, cached)
-        first = batch.extend(sequence.tokens[cached:end], cached, slot, last_output=True)
-        batch.take_rows(first, state.rows, cached - state.base, end - cached)
+        start, end = state.first(wanted), state.base + state.count
+        context.truncate(slot, start)
+        first = batch.extend(sequence.tokens[start:end], start, slot, last_output=True)
+        batch.take_rows(first, state.rows, start - state.base, end - start)
         state.cached = end
-        return first + end - cached - 1
+        return first + end - start - 1
 
     def _draw(
         self, sequences: ListOf[Sequence], lengths: ListOf[int], rows: ListOf[int]
@@ -252,9 +273,20 @@ class MtpDrafter(Drafter):
                 state.append(self._target, step.row + len(step.tokens) - missing, missing)
             if length - state.cached > state.most:
                 self._catch_up(sequence.slot.id, sequence.tokens, state)
+        if self._ahead and len(sequences) == 1:
+            self._begin(sequences[0], steps[0])
+
+    def _begin(self, sequence: Sequence, step: Step) -> None:
+        """Begin the next draft, which whoever drafted will be asked for again."""
+        if step.draft.source == self.name and sequence.finish is None:
+            self._context.batch.clear()
+            row = self._feed(sequence, self._whole)
+            self._context.submit()
+            self._begun = sequence, row, len(sequence.tokens)
 
     def _catch_up(self, slot: int, tokens: ListOf[int], state: _Rows) -> None:
         """Feed the pending rows but the anchor's, before they outgrow the buffer."""
+        self._begun = None
         batch, count = self._context.batch, state.pending - 1
         self._context.truncate(slot, state.cached)
         batch.clear()
@@ -262,6 +294,12 @@ class MtpDrafter(Drafter):
         batch.embeddings[:count] = state.from_cached()[:count]
         self._context.decode()
         state.cached += count
+
+    def end(self, sequence: Sequence) -> None:
+        """What was begun for another step is not to be: its anchor stays out of the cache."""
+        self._begun = None
+        state = self._slots[sequence.slot.id]
+        state.cached = min(state.cached, sequence.slot.length)
 
     def rewind(self, slot: Slot, length: int) -> None:
         """The conversation was cut: so is the head's cache."""
@@ -271,6 +309,7 @@ class MtpDrafter(Drafter):
 
     def clear(self, slot: Slot) -> None:
         """Forget the slot."""
+        self._begun = None
         self._context.clear(slot.id)
         self._slots[slot.id].reset()
 

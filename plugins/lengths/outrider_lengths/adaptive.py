@@ -43,6 +43,9 @@ class AdaptiveConfig:
 
     max: int = attrs.field(default=8, validator=validators.ge(1))
     """The most tokens to draft."""
+    padding: int = attrs.field(default=0, validator=validators.ge(0))
+    """Rows that a verify batch may have more than it needs, where more cost less; each takes a
+    plane of the snapshot ring."""
     probe: float = attrs.field(default=0.01, validator=[validators.ge(0.0), validators.lt(1.0)])
     """Share of the time that tries may take while drafting does not pay; 0: as few as possible."""
     folder: Path | None = None
@@ -105,6 +108,11 @@ class AdaptiveLength(DraftLength):
         """The configured maximum."""
         return self.config.max
 
+    @property
+    def padding(self) -> int:
+        """The configured padding."""
+        return self.config.padding
+
     def open(self, runtime: Runtime) -> None:
         """Learn which drafters there are."""
         self._composed = bool(runtime.drafter.parts)
@@ -115,11 +123,11 @@ class AdaptiveLength(DraftLength):
     def ready(self, pipeline: Pipeline) -> None:
         """Find measured costs, or measure."""
         if self._max:
-            self.start(calibrated(pipeline, self._max, self.config.folder))
+            self.start(calibrated(pipeline, self._max, self.config.folder, self.padding))
 
     def start(self, table: CostTable) -> None:
         """Start from these costs, and from the acceptance that was seen with them."""
-        self._costs = Costs(table)
+        self._costs = Costs(table, self.padding)
         self._priors = {n: Given(rates) for n, rates in table.acceptance.items() if rates}
 
     def statistics(self) -> dict[str, object]:
@@ -155,6 +163,10 @@ class AdaptiveLength(DraftLength):
         if not self._composed:
             self._chosen.update(lengths)
         return lengths
+
+    def rows(self, needed: int) -> int:
+        """The cheapest number of rows."""
+        return self._costs.padded(needed)
 
     def _plan(self, name: str, bound: int, states: ListOf[_State]) -> None:
         alone = states[0] if len(states) == 1 else None
@@ -199,12 +211,15 @@ class AdaptiveLength(DraftLength):
         return Decision(k, expected_tokens(rates, k) / costs[k])
 
     def _cost(self, name: str, k: int) -> float:
-        return self._costs.rows(1 + k) + self._costs.drafting(name, k)
+        return self._costs.rows(self._costs.padded(1 + k)) + self._costs.drafting(name, k)
 
     def _step_costs(self, key: Key, bound: int) -> list[float]:
         """Costs of a step of one sequence with 0 … bound drafts of a drafter."""
         name, known = key[0], self._costs
-        return [self._cost(name, k) + known.transition(1 + k, key) for k in range(bound + 1)]
+        return [
+            self._cost(name, k) + known.transition(known.padded(1 + k), key)
+            for k in range(bound + 1)
+        ]
 
     def _explored(
         self, state: _State, key: Key, k: int, rates: ListOf[float], costs: ListOf[float]
@@ -268,6 +283,8 @@ class AdaptiveLength(DraftLength):
         first = steps[0].draft
         name = first.source or (self._leaves[0].name if len(self._leaves) == 1 else "")
         cause = (name, first.evidence)
+        if len(steps) == 1:
+            rows = self._costs.padded(rows)
         self._costs.observe(len(steps), rows, rest_us, name, len(first.tokens), draft_us, cause)
 
     def _learn(self, state: _State, step: Step, k: int) -> None:

@@ -57,24 +57,33 @@ Progress = Callable[[str, float], None]
 """Told what is being measured, and how much of it is done (0 … 1)."""
 
 
-def calibrated(pipeline: Pipeline, max_draft: int, folder: Path | None) -> CostTable:
+def calibrated(
+    pipeline: Pipeline, max_draft: int, folder: Path | None, padding: int = 0
+) -> CostTable:
     """The stored costs of an open pipeline, or those of a quick measurement, which is stored."""
     store, key = Store(folder), cost_key(pipeline)
     table = store.load(key)
-    if table is None or len(table.rows) < max_draft + 1:
+    if table is None or len(table.rows) < max_draft + 1 + padding:
         _log.info("no measured costs for this pipeline yet; measuring (outrider calibrate)")
-        table = measure(pipeline, max_draft, QUICK)
+        table = measure(pipeline, max_draft, QUICK, padding=padding)
         store.save(key, table)
     return table
 
 
 def measure(
-    pipeline: Pipeline, max_draft: int, effort: Effort, progress: Progress | None = None
+    pipeline: Pipeline,
+    max_draft: int,
+    effort: Effort,
+    progress: Progress | None = None,
+    padding: int = 0,
 ) -> CostTable:
-    """Measure an open pipeline that no request uses; all slots are empty afterwards."""
+    """Measure an open pipeline that no request uses; all slots are empty afterwards.
+
+    Verify batches with up to `max_draft` drafts and `padding` rows more.
+    """
     parts = leaves(pipeline.drafter)
     report = progress or (lambda what, done: None)
-    rows, change = _rows(pipeline, max_draft, effort, report)
+    rows, change = _rows(pipeline, max_draft + padding, effort, report)
     drafting: dict[str, tuple[float, ...]] = {}
     acceptance: dict[str, tuple[float, ...]] = {}
     for drafter in parts:

@@ -32,6 +32,15 @@ def lookup(table: ListOf[float], i: int) -> float:
     return table[-1] + max(0.0, rise) * (i - len(table) + 1)
 
 
+def cheapest(table: ListOf[float], rows: int, padding: int) -> int:
+    """The number of rows from `rows` to `rows + padding` that costs least; of equals the fewest.
+
+    `table[r - 1]`: r rows. What was not measured is not chosen.
+    """
+    most = min(rows + padding, len(table))
+    return min(range(rows, most + 1), key=lambda r: table[r - 1], default=rows)
+
+
 _OUTLIER = 0.25
 """An observation counts as at most this much more or less than what was expected."""
 _PACE = 0.1
@@ -57,7 +66,8 @@ class Costs:
     and the two are spread over the steps that a stretch away from it is expected to take.
     """
 
-    def __init__(self, table: CostTable) -> None:
+    def __init__(self, table: CostTable, padding: int = 0) -> None:
+        self._padding = padding
         self._rows = list(table.rows)
         self._drafting = {name: list(costs) for name, costs in table.drafting.items()}
         self.change = table.change
@@ -71,6 +81,10 @@ class Costs:
     def rows(self, n: int) -> float:
         """A step with `n` verify rows, without drafting."""
         return lookup(self._rows, n - 1)
+
+    def padded(self, n: int) -> int:
+        """How many rows a step of one sequence verifies best that needs `n`."""
+        return cheapest(self._rows, n, self._padding) if self._padding else n
 
     def drafting(self, name: str, k: int) -> float:
         """Drafting `k` tokens."""

@@ -11,7 +11,7 @@ from outrider import Assembly, Decision, DraftLength, Pipeline, Runtime, Sequenc
 
 from outrider_lengths.acceptance import UNKNOWN, Given
 from outrider_lengths.calibration import calibrated
-from outrider_lengths.costs import CostTable, lookup
+from outrider_lengths.costs import CostTable, cheapest, lookup
 from outrider_lengths.gain import best_length, expected_tokens
 from outrider_lengths.leaves import leaves
 
@@ -27,6 +27,9 @@ class MeasuredConfig:
 
     max: int = attrs.field(default=8, validator=validators.ge(1))
     """The most tokens to draft."""
+    padding: int = attrs.field(default=0, validator=validators.ge(0))
+    """Rows that a verify batch may have more than it needs, where more cost less; each takes a
+    plane of the snapshot ring."""
     acceptance: tuple[float, ...] = attrs.field(default=(), validator=_rates)
     """Acceptance by position to reckon with, the last one for deeper ones; empty: what was seen
     while measuring."""
@@ -54,6 +57,11 @@ class MeasuredLength(DraftLength):
         """The configured maximum."""
         return self.config.max
 
+    @property
+    def padding(self) -> int:
+        """The configured padding."""
+        return self.config.padding
+
     def open(self, runtime: Runtime) -> None:
         """Learn which drafters there are."""
         self._leaves = leaves(runtime.drafter)
@@ -62,7 +70,7 @@ class MeasuredLength(DraftLength):
     def ready(self, pipeline: Pipeline) -> None:
         """Find measured costs, or measure; then choose."""
         if self._max:
-            self.start(calibrated(pipeline, self._max, self.config.folder))
+            self.start(calibrated(pipeline, self._max, self.config.folder, self.padding))
 
     def start(self, table: CostTable) -> None:
         """Choose for these costs."""
@@ -78,6 +86,10 @@ class MeasuredLength(DraftLength):
     def choose(self, sequences: ListOf[Sequence]) -> ListOf[int]:
         """The chosen length."""
         return [self._k] * len(sequences)
+
+    def rows(self, needed: int) -> int:
+        """The cheapest number of rows."""
+        return cheapest(self._table.rows, needed, self.padding)
 
     def decide(
         self, sequence: Sequence, drafter: str, limit: int, evidence: int = 0
@@ -95,6 +107,7 @@ class MeasuredLength(DraftLength):
         return {"chosen": {name: d.length for name, d in self._decisions.items()}}
 
     def _costs(self, name: str, bound: int) -> list[float]:
-        table = self._table
+        table, padding = self._table, self.padding
         drafting = table.drafting.get(name, (0.0,))
-        return [lookup(table.rows, k) + lookup(drafting, k) for k in range(bound + 1)]
+        rows = [cheapest(table.rows, k + 1, padding) for k in range(bound + 1)]
+        return [lookup(table.rows, r - 1) + lookup(drafting, k) for k, r in enumerate(rows)]
