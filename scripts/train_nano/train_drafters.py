@@ -63,13 +63,13 @@ def arguments() -> argparse.Namespace:
 
 
 def text_windows(run: Path, device: torch.device, length: int, patience: float) -> Rows:
-    """The packed documents of the trunk's training, cut to `length` tokens a row."""
+    """Packed documents that the trunk was not trained on just now, `length` tokens a row."""
     began = time.time()
     while not (run / "text.done").is_file():
         if time.time() - began > patience:
             raise SystemExit(f"{run}/text.done did not appear: train_target.py makes the text rows")
         time.sleep(0.5)
-    rows = Rows.load(run, "text", device, 0, 3)
+    rows = Rows.load(run, "draft", device, 0, 3)
     per_row = rows.tokens.shape[1] // length
     cut = (x[:, : per_row * length].reshape(-1, length) for x in (rows.tokens, rows.weights))
     return Rows(*cut, HELD, 3)

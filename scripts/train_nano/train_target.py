@@ -1,10 +1,11 @@
-"""Train the trunk together with a one-step MTP loss. Stops by the clock, saves, and resumes.
+"""Train the trunk together with its MTP block, three chained steps.
 
     python train_target.py --data DATA --run RUN --out OUT --total 820 --seconds 440
 
-`--data` holds what prepare.py made; RUN keeps rows, weights and momenta for the next call on the
-same machine; OUT receives the weights in pieces of at most 16 MB. With weights in RUN, the call
-goes on where they stopped; the learning rate follows the sum of all calls, `--total`.
+It stops by the clock, saves, and resumes. `--data` holds what prepare.py made; RUN keeps rows,
+weights and momenta for the next call on the same machine; OUT receives the weights in pieces of at
+most 16 MB. With weights in RUN, the call goes on where they stopped; the learning rate follows the
+sum of all calls, `--total`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from nano import corpus
 from nano.checkpoint import load_clock, load_models, save_checkpoint, save_packed, state_of
 from nano.config import NanoConfig, TargetConfig
 from nano.decode import Decoder
+from nano.draft_loss import soft_ce
 from nano.fast import compile_regions, install_delta_rule
 from nano.loops import OWN_END, LoopRows
 from nano.optim import Optimizers, schedule
@@ -37,6 +39,7 @@ from torch import Tensor
 SAVE_EVERY = 90.0
 LOOP_MARKS = (0.5, 0.65, 0.8)
 MTP_WINDOW = 1024
+DRAFT_PART = 6
 
 
 def weighted_ce(h: Tensor, embed: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
@@ -64,7 +67,11 @@ def _text_job(job: tuple[Path, list[str], int, int, Path]) -> Path:
 def prepare_text(
     data: Path, run: Path, tokenizer: Path, row_len: int, workers: int, limit: int
 ) -> None:
-    """Rows of the carried documents and of the packages installed here, and sources.json."""
+    """Rows of the carried documents and of the packages installed here, and sources.json.
+
+    One part in DRAFT_PART is for the drafters only, so that they learn from the trunk's text where
+    the trunk does not know the document.
+    """
     docs: list[str] = []
     sources: list[dict[str, object]] = []
     if (data / "docs.json.xz").is_file():  # left at home when weights travel instead
@@ -82,8 +89,10 @@ def prepare_text(
     with get_context("fork").Pool(workers) as pool:
         files = pool.map(_text_job, jobs, chunksize=1)
     loaded = [np.load(f) for f in files]
-    for key in ("rows", "weights"):
-        np.save(run / f"text_{key}.npy", np.concatenate([d[key] for d in loaded]))
+    apart = len(loaded) // DRAFT_PART
+    for name, chosen in (("draft", loaded[:apart]), ("text", loaded[apart:])):
+        for key in ("rows", "weights"):
+            np.save(run / f"{name}_{key}.npy", np.concatenate([d[key] for d in chosen]))
     for f in files:
         f.unlink()
     (run / "text.done").touch()
@@ -118,6 +127,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tokenizer", type=Path, default=here / "tokenizer.json")
     parser.add_argument("--seconds", type=float, required=True, help="training time of this call")
     parser.add_argument("--total", type=float, required=True, help="training time of all calls")
+    parser.add_argument("--until", type=float, help="seconds after the start; shortens both above")
     parser.add_argument("--length", type=int, default=4096)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument(
@@ -125,7 +135,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--loop-rows", type=int, default=2)
     parser.add_argument("--mtp-weight", type=float, default=0.3)
-    parser.add_argument("--mtp-steps", type=int, default=3, help="chained, on half of the rows")
+    parser.add_argument("--mtp-steps", type=int, default=3, help="chained")
+    parser.add_argument("--mtp-rows", type=int, default=16, help="rows for MTP, documents first")
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--adam-lr", type=float, default=0.004)
     parser.add_argument("--decay-from", type=float, default=0.4)
@@ -183,32 +194,35 @@ def main() -> None:
         f"parameters: {sum(p.numel() for p in model.parameters()):,}",
     )
     decoder = Decoder(model, args.rollouts, OWN_END, device, not args.no_compile)
-    loss_fn = mtp_loss_fn = weighted_ce
+    loss_fn, mtp_loss_fn = weighted_ce, soft_ce
     if not args.no_compile:
         compile_regions(model)
-        loss_fn, mtp_loss_fn = (torch.compile(weighted_ce, dynamic=False) for _ in range(2))
+        loss_fn = torch.compile(weighted_ce, dynamic=False)
+        mtp_loss_fn = torch.compile(soft_ce, dynamic=False)
     opt = Optimizers([model], args.muon_lr, args.adam_lr)
     if resumed and (args.run / "momenta.pt").is_file():
         opt.load(args.run / "momenta.pt")
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
-    half, window = max(1, args.batch // 2), min(MTP_WINDOW, args.length)
+    window = min(MTP_WINDOW, args.length)
 
     def one_step(multiplier: float, parts: list[tuple[Tensor, Tensor]]) -> Tensor:
         tok, w = (torch.cat(p) for p in zip(*parts, strict=True))
-        ordinary = len(tok) - args.loop_rows
-        order = torch.cat([torch.randperm(ordinary), torch.arange(ordinary, len(tok))]).to(device)
-        tok, w = tok[order], w[order]
         x, y, w = tok[:, :-1], tok[:, 1:], w[:, 1:].contiguous()
         with autocast:
             h, _ = model.trunk(x)
             loss = loss_fn(h.flatten(0, 1), model.embed.weight, y.flatten(), w.flatten())
             total = loss
             if args.mtp_weight:
-                at = torch.randint(0, x.shape[1] - window + 1, (half,), device=device)
-                cut, hidden, labels, weights = (windows(v, at, window) for v in (x, h, y, w))
-                labels, weights = labels.flatten(), weights.flatten()
+                at = torch.randint(0, x.shape[1] - window + 1, (args.mtp_rows,), device=device)
+                cut, hidden, weights = (windows(v, at, window) for v in (x, h, w))
+                weights = weights.clamp(min=0).flatten()
+                teacher = hidden.detach().flatten(0, 1)
+                with torch.no_grad():
+                    own = model.logits(teacher).argmax(-1)
                 for m in model.mtp_chain(cut, hidden, args.mtp_steps):
-                    part = mtp_loss_fn(m.flatten(0, 1), model.embed.weight, labels, weights)
+                    part, _ = mtp_loss_fn(
+                        m.flatten(0, 1), teacher, model.embed.weight, own, weights
+                    )
                     total = total + args.mtp_weight / args.mtp_steps * part
         total.backward()
         opt.step(multiplier)
@@ -243,6 +257,9 @@ def main() -> None:
         (args.run / "packed.part").rename(args.run / f"{name}.safetensors")
 
     start = last = saved = time.time()
+    if args.until:
+        args.seconds = min(args.seconds, args.until - (start - began))
+        args.total = min(args.total, clock + args.seconds)
     waited, step, tokens_seen, ema, marks = (
         0.0,
         0,
@@ -269,11 +286,11 @@ def main() -> None:
         drawn = stream.draw(n_chat, device)
         waited += time.time() - asked
         if opened is None:
-            parts = [drawn, stream.draw(args.batch - n_chat, device)]
+            parts = [stream.draw(args.batch - n_chat, device), drawn]
         else:
             text, loops = opened
-            parts = [drawn, text.draw(args.batch - n_chat - args.loop_rows)]
-            parts.append(loops.draw(args.loop_rows))
+            documents = text.draw(args.batch - n_chat - args.loop_rows)
+            parts = [documents, drawn, loops.draw(args.loop_rows)]
         loss = one_step(schedule(progress, args.decay_from), parts)
         step += 1
         tokens_seen += args.batch * args.length

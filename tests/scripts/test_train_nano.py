@@ -133,3 +133,36 @@ def test_a_request_holds_every_argument_of_its_call() -> None:
         spec, args, ask = tools.request(Gen(seed, LEXICON))
         assert list(args) == [a.name for a in spec.args]
         assert all(tools.shown(v) in ask for v in args.values())
+
+
+def test_a_rare_word_is_made_of_letters_and_is_never_held_out() -> None:
+    gen = Gen(3, LEXICON)
+    made = {gen.rare() for _ in range(2000)}
+    assert len(made) > 1900
+    assert all(re.fullmatch("[a-z]+", word) and not held_out(word) for word in made)
+
+
+def test_an_evaluation_draws_no_joined_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gen, "rare", lambda _: pytest.fail("a training word in an evaluation"))
+    for seed in range(200):
+        gen = Gen(seed, LEXICON, unseen=True)
+        for make in (edits.edit, text.list_task, data.reformat, tools.request):
+            make(gen)
+
+
+def test_spelling_gives_the_letters_of_the_word_in_the_request() -> None:
+    for seed in range(300):
+        turn = text.spelling(Gen(seed, LEXICON))
+        word = turn.thought.brief.removeprefix("Its letters are ").rstrip(".").replace(" ", "")
+        assert word in (turn.user or "")
+        letters = re.sub("[^a-z]", "", turn.answer.lower().removeprefix("max_"))
+        assert letters.removesuffix("error") == word.lower().removesuffix("error")
+
+
+def test_a_told_function_speaks_of_itself_below_its_header() -> None:
+    plain = Function("add", "def add(left):\n    total = left\n    return total\n", "")
+    for seed in range(100):
+        told = edits._told(Gen(seed, LEXICON), plain)
+        lines = told.source.rstrip().split("\n")
+        assert lines[:1] + lines[2:] == plain.source.rstrip().split("\n")
+        assert lines[1].startswith("    ")

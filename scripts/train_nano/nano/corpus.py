@@ -104,6 +104,13 @@ INSTALLED = [
     "formulaic",
 ]
 
+# Numerical and model code: as much of these as `limit` allows, a third of it of the others.
+NEAR = (
+    "accelerate", "flax", "huggingface-hub", "jax", "lightning", "numpy", "onnx", "onnxscript",
+    "pandas", "peft", "scikit-learn", "scipy", "sentence-transformers", "timm", "torch",
+    "torch-geometric", "torchvision", "transformers",
+)  # fmt: skip
+
 
 @frozen
 class Source:
@@ -226,10 +233,11 @@ def from_installed(limit: int, seed: int = 0) -> tuple[list[str], list[Source]]:
         licence = licence_of(dist.metadata)
         if REFUSED.search(licence):
             continue
-        _take(paths, name, dist.version, licence, limit, seen, rng, docs, sources)
+        share = limit if name in NEAR else limit // 3
+        _take(paths, name, dist.version, licence, share, seen, rng, docs, sources)
     stdlib = Path(sysconfig.get_paths()["stdlib"])
     paths = [p for p in stdlib.rglob("*.py") if "site-packages" not in p.parts]
-    _take(paths, "python-stdlib", "", "PSF-2.0", limit, seen, rng, docs, sources)
+    _take(paths, "python-stdlib", "", "PSF-2.0", limit // 3, seen, rng, docs, sources)
     rng.shuffle(docs)
     return docs, sources
 

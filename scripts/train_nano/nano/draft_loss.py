@@ -26,7 +26,7 @@ def soft_ce(
     """
     embed = embed.to(h.dtype)
     logits = F.linear(h, embed).float()
-    teacher = F.linear(teacher_h, embed).float().softmax(-1)
+    teacher = F.linear(teacher_h, embed.detach()).float().softmax(-1)
     logq = logits.log_softmax(-1)
     per_row = -0.5 * (teacher * logq).sum(-1) - 0.5 * logq.gather(-1, labels[:, None])[:, 0]
     hits = (logits.argmax(-1) == labels).float()

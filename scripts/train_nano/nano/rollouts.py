@@ -14,7 +14,7 @@ from .decode import Decoder
 from .rows import Rows
 from .stream import ChatStream
 
-HOT_SHARE, HOT = 0.35, 0.8
+HOT_SHARE, HOT = 0.3, 0.8
 GIVEN, OWN = (48, 176), (48, 128)  # stretches of a document, in tokens
 GIVEN_WEIGHT = 30  # percent
 

@@ -65,6 +65,9 @@ def _rename_variable(g: Gen, source: str, target: Function) -> Edit | None:
     names = _variables(target.source, target.name)
     if not names:
         return None
+    if not g.unseen and g.chance(0.4):
+        told = "\n".join(re.findall(r"#.*|\"[^\"\n]*\"|'[^'\n]*'", target.source))
+        names = [n for n in names if re.search(rf"\b{n}\b", told)] or names
     old, new = g.choice(names), g.identifier()
     if re.search(rf"\b{new}\b", source) or keyword.iskeyword(new):
         return None
@@ -412,12 +415,32 @@ FRAMES_UNSEEN = (
 )
 
 
+def _told(g: Gen, made: Function) -> Function:
+    """With its docstring, or with a comment or a string that speaks of one of its names."""
+    lines = made.source.rstrip().split("\n")
+    at = _head(lines, made.name)
+    names = _variables(made.source, made.name)
+    if at is None or not names:
+        return made
+    inner = f"{_indent(lines[at])}    "
+    words = g.phrase(2, 5).split()
+    words.insert(g.randint(0, len(words)), g.choice(names))
+    said = " ".join(words)
+    line = g.choice([f"# {said}", f"# {said}", f'print("{said}")', f"'{said}'", f'"""{said.capitalize()}."""'])  # fmt: skip
+    if made.summary and '"' not in made.summary and g.chance(0.3):
+        line = f'"""{made.summary}"""'
+    lines.insert(at + 1, inner + line)
+    return Function(made.name, "\n".join(lines) + "\n", made.summary)
+
+
 def edit(g: Gen) -> Turn:
     """One edit of one to three functions, real ones or generated ones."""
     real = g.chance(0.65)
     parts = [g.function() if real else snippet(g).function]
     while g.chance(0.2 if real else 0.35) and len(parts) < 3:
         parts.append(g.function() if real else snippet(g).function)
+    if not g.unseen and g.chance(0.25):
+        parts = [_told(g, p) for p in parts]
     source = "\n\n\n".join(p.source.rstrip() for p in parts)
     target = g.choice(parts)
     makers, weights = zip(*KINDS, strict=True)

@@ -15,6 +15,7 @@ from zlib import crc32
 from attrs import frozen
 
 from . import moods, wordings
+from .pieces import pieces
 
 HELD_OUT_SHARE = 8
 
@@ -323,25 +324,51 @@ class Gen(random.Random):
         )
         return "".join(self.choice(pools[i % len(pools)]) for i in range(self.randint(3, 9)))
 
+    def joined(self) -> str:
+        """A made-up word of one to three pieces of the vocabulary, or of letters and a piece."""
+        known = pieces()
+        kind = self.random()
+        if kind < 0.25:
+            return self.choice(known) + self.letters()[:5]
+        if kind < 0.45:
+            return self.letters()[:5] + self.choice(known)
+        return "".join(self.choice(known) for _ in range(2 if kind < 0.93 else 3))
+
+    def rare(self) -> str:
+        """A lower-case word that is in no list and was not held out."""
+        kind = self.random()
+        made = self.joined if kind < 0.6 else self.letters if kind < 0.75 else self.fake
+        while held_out(word := made()):
+            pass
+        return word
+
     def any_word(self) -> str:
         """A lower-case word of any list, or a made-up one."""
         lex = self.lex
         pools = (lex.nouns, lex.nouns, lex.words, lex.words, lex.adjectives, lex.verbs)
         kind = self.random()
-        if kind < 0.72:
+        if kind < 0.48:
             return self.choice(self.choice(pools))
-        if kind < 0.82:
+        if kind < 0.58:
             return self.choice(self.choice((lex.first, lex.last, lex.cities))).lower()
-        return self.fake() if kind < 0.92 else self.letters()
+        return self.rare()
 
     def city(self) -> str:
-        return self.choice(self.lex.cities) if self.chance(0.85) else self.fake().capitalize()
+        if self.chance(0.85):
+            return self.choice(self.lex.cities)
+        return (self.fake() if self.unseen else self.rare()).capitalize()
 
     def name(self) -> str:
         return f"{self.first()} {self.last()}"
 
     def identifier(self) -> str:
         """A snake_case name of one or two words."""
+        if not self.unseen and self.chance(0.4):
+            made = self.rare()
+            if self.chance(0.35):
+                return made
+            pair = (made, self.any_word())
+            return "_".join(pair if self.chance(0.5) else reversed(pair))
         kind = self.random()
         if kind < 0.35:
             return self.noun()
@@ -382,8 +409,9 @@ class Gen(random.Random):
 
     def phrase(self, low: int = 2, high: int = 5) -> str:
         pools = (self.lex.nouns, self.lex.adjectives, self.lex.verbs, self.lex.words)
+        odd, share = (self.fake, 0.08) if self.unseen else (self.rare, 0.22)
         return " ".join(
-            self.fake() if self.chance(0.08) else self.choice(self.choice(pools))
+            odd() if self.chance(share) else self.choice(self.choice(pools))
             for _ in range(self.randint(low, high))
         )
 

@@ -152,7 +152,7 @@ def list_task(g: Gen) -> Turn:
         ((f"[Remove|Delete|Drop|Take out|Erase|Omit|Strike|Cut|Take away] {pick}[ from this list| from the list| here| from these|]: {{}}", f"[Write|Give|Repeat|Print|Show] [this list|the list|these words|the others|these] without {pick}: {{}}", f"{{}}\n\n[Remove|Delete|Drop|Take out|Omit] {pick}.", f"[I do not want|No longer wanted|Get rid of|Skip|Everything except|Everything but|All words except] {pick}: {{}}", f"[Can|Could] you [remove|delete|drop] {pick}? {{}}", f"The list should not [have|hold|contain|include] {pick}: {{}}"), (f"Leave out {pick}: {{}}",), ", ".join(i for i in items if i != pick)),
         (("[Write|Put|Print|List|Show|Place] [each|every] [word|item|entry|one] [on|in] [its own|a new|a separate|an extra] line: {}", "[One word per line|One per line|Line by line|Each on a new line|One item in each line]: {}", "[Split|Divide|Cut|Separate] [this|this list|the list|these|the words] [into|over|across] [lines|separate lines|single lines|several lines]: {}", "{}\n\n[One per line|Each on its own line|On separate lines], please.", "Use [one line|a new line] [for each|per|for every] [word|item|entry]: {}"), ("Break this list into lines: {}",), "\n".join(items)),
     )  # fmt: skip
-    weights = [1] * len(forms) if g.unseen else [6, 3, 2, 1, 1, 4, 2, 2, 3, 2, 1]
+    weights = [1] * len(forms) if g.unseen else [7, 3, 1, 1, 1, 6, 1, 1, 2, 2, 4]
     index = g.choices(range(len(forms)), weights)[0]
     seen, unseen, answer = forms[index]
     steps = _numbered(items)
@@ -176,6 +176,26 @@ def list_task(g: Gen) -> Turn:
         unseen = tuple(f"{u} ".replace(f" {value}", f" {slot}") for u in unseen)
     ask = g.laid_out(patterns, wordings.LIST_LAYOUTS, unseen, k=str(k), pick=pick, list=listed)
     return Turn(ask, thought, answer)
+
+
+def spelling(g: Gen) -> Turn:
+    """The letters of a word, or the word in another case or form."""
+    word = g.any_word()
+    shown = g.choice([word, word, f'"{word}"', word.capitalize()])
+    plain = shown.strip('"')
+    ask, answer = g.choice([
+        ("[Spell|Spell out|Write the letters of|Say letter by letter] {}", "-".join(plain)),
+        ("[Spell|Take apart|Split] {} [into|as] [single letters|letters]", " ".join(plain)),
+        ("[What are|List|Name] the letters [of|in] {}", ", ".join(plain)),
+        ("[Shout|Uppercase|Capitals for|Big letters:] {}", plain.upper()),
+        ("[What|How] is {} in [capital|upper-case|big] letters", plain.upper()),
+        ("[Start|Begin] {} with a [capital|big letter]", plain.capitalize()),
+        ("[Make|Give me] a constant [name |]for {}", f"MAX_{plain.upper()}"),
+        ("[Make|Give me] a class [name |]for {}", f"{plain.capitalize()}Error"),
+    ])  # fmt: skip
+    ask = g.spell(ask).replace("{}", shown) + g.choice(["", ".", "?", ", please."])
+    steps = (f"The word is {plain}.", f"Its letters are {' '.join(plain)}.")
+    return Turn(ask, Thought(steps[1], steps, "This is about the letters of a word."), answer)
 
 
 def repeat(g: Gen) -> Turn:

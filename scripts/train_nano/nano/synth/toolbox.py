@@ -179,7 +179,8 @@ SPECS: tuple[Spec, ...] = (
 
 
 def _words(g: Gen) -> list[str]:
-    return [g.noun() for _ in range(g.randint(1, 4))]
+    make = g.noun if g.unseen else g.any_word
+    return [make() for _ in range(g.randint(1, 4))]
 
 
 def _object(g: Gen) -> tuple[dict[str, Any], ArgMaker]:
@@ -240,7 +241,7 @@ def spoken_arguments(g: Gen, args: Sequence[Arg]) -> str:
 def made_up(g: Gen) -> Spec:
     """A tool nobody has seen, with typed and sometimes nested parameters."""
     verb = g.choice(VERBS)
-    noun = g.fake() if g.chance(0.3) else g.noun()
+    noun = (g.fake() if g.unseen else g.rare()) if g.chance(0.3) else g.noun()
     makers: list[tuple[str, ArgMaker, tuple[tuple[str, Any], ...]]] = [
         ("string", Gen.code, ()), ("string", Gen.fake, ()), ("string", Gen.city, ()), ("string", Gen.phrase, ()),
         ("string", Gen.date, ()), ("string", Gen.name, ()), ("string", Gen.sentence, ()), ("string", Gen.path, ()),
@@ -249,6 +250,8 @@ def made_up(g: Gen) -> Spec:
         ("boolean", lambda g: g.chance(0.5), ()), ("array", _words, (("items", {"type": "string"}),)),
         ("array", lambda g: [g.randint(1, 99) for _ in range(g.randint(1, 4))], (("items", {"type": "integer"}),)),
     ]  # fmt: skip
+    if not g.unseen:
+        makers += [("string", Gen.rare, ()), ("string", lambda g: g.rare().capitalize(), ()), ("string", Gen.identifier, ())]  # fmt: skip
     args: list[Arg] = []
     for _ in range(g.randint(1, 3)):
         name = g.choice(
