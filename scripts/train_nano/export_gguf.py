@@ -15,7 +15,7 @@ from gguf import GGMLQuantizationType as Q
 from gguf import GGUFWriter
 from nano.checkpoint import load_models
 from nano.config import NanoConfig
-from nano.drafter import Drafter
+from nano.drafter import Drafter, DrafterBlock
 from nano.layers import FeedForward, GatedAttention, GatedDeltaNet
 from nano.target import Target
 from nano.template import TEMPLATE
@@ -89,7 +89,7 @@ class Exporter:
         if template is not None:
             w.add_chat_template(template)
 
-    def attention(self, blk: str, m: GatedAttention) -> None:
+    def attention(self, blk: str, m: GatedAttention | DrafterBlock) -> None:
         for ours, theirs in (
             ("q", "attn_q"),
             ("k", "attn_k"),
@@ -210,15 +210,7 @@ def export_drafter(
     for i, b in enumerate(model.blocks):
         blk = f"blk.{i}"
         e.tensor(f"{blk}.attn_norm.weight", b.attn_norm.weight)
-        for ours, theirs in (
-            ("q", "attn_q"),
-            ("k", "attn_k"),
-            ("v", "attn_v"),
-            ("o", "attn_output"),
-        ):
-            e.tensor(f"{blk}.{theirs}.weight", getattr(b, ours).weight, quantize=True)
-        e.tensor(f"{blk}.attn_q_norm.weight", b.q_norm.weight)
-        e.tensor(f"{blk}.attn_k_norm.weight", b.k_norm.weight)
+        e.attention(blk, b)
         e.tensor(f"{blk}.attn_conv_base", b.attn_conv.base)
         e.tensor(f"{blk}.attn_conv_proj.weight", b.attn_conv.proj.weight, quantize=True)
         e.tensor(f"{blk}.ffn_norm.weight", b.ffn_norm.weight)

@@ -38,6 +38,9 @@ class Edit:
     todo: str
 
 
+Maker = Callable[[Gen, str, Function], Edit | None]
+
+
 def fence(source: str, lang: str = "python") -> str:
     return f"```{lang}\n{source.rstrip()}\n```"
 
@@ -50,6 +53,17 @@ def _head(lines: list[str], name: str) -> int | None:
     """The line of the definition, if the whole signature stands on it."""
     pattern = re.compile(rf"\s*(def|class) {re.escape(name)}\b.*:$")
     return next((i for i, line in enumerate(lines) if pattern.match(line)), None)
+
+
+def headed(make: Callable[[Gen, list[str], int, Function], Edit | None]) -> Maker:
+    """An edit that needs the line of the target's definition; it gets all lines and that index."""
+
+    def edit_at_head(g: Gen, source: str, target: Function) -> Edit | None:
+        lines = source.split("\n")
+        at = _head(lines, target.name)
+        return None if at is None else make(g, lines, at, target)
+
+    return edit_at_head
 
 
 def _indent(line: str) -> str:
@@ -92,11 +106,8 @@ def _rename_function(g: Gen, source: str, target: Function) -> Edit | None:
     return Edit(ask, out, f"renamed `{target.name}` to `{new}`", f"rename {target.name} to {new}")
 
 
-def _docstring(g: Gen, source: str, target: Function) -> Edit | None:
-    lines = source.split("\n")
-    at = _head(lines, target.name)
-    if at is None:
-        return None
+@headed
+def _docstring(g: Gen, lines: list[str], at: int, target: Function) -> Edit | None:
     text = g.phrase(2, 6).capitalize() + "."
     if target.summary and g.chance(0.5) and '"' not in target.summary:
         text = target.summary
@@ -113,11 +124,8 @@ def _docstring(g: Gen, source: str, target: Function) -> Edit | None:
     )
 
 
-def _comment(g: Gen, source: str, target: Function) -> Edit | None:
-    lines = source.split("\n")
-    at = _head(lines, target.name)
-    if at is None:
-        return None
+@headed
+def _comment(g: Gen, lines: list[str], at: int, target: Function) -> Edit | None:
     text = g.phrase(2, 5).capitalize()
     lines.insert(at, f"{_indent(lines[at])}# {text}")
     ask = g.say(
@@ -142,10 +150,9 @@ def _number(g: Gen, source: str, _: Function) -> Edit | None:
     return Edit(ask, out, f"changed {old} to {new}", f"change {old} to {new}")
 
 
-def _print(g: Gen, source: str, target: Function) -> Edit | None:
-    lines = source.split("\n")
-    at = _head(lines, target.name)
-    if at is None or lines[at].lstrip().startswith("class"):
+@headed
+def _print(g: Gen, lines: list[str], at: int, target: Function) -> Edit | None:
+    if lines[at].lstrip().startswith("class"):
         return None
     text = f"{target.name} called" if g.chance(0.5) else g.phrase(2, 4)
     lines.insert(at + 1, f'{_indent(lines[at])}    print("{text}")')
@@ -215,11 +222,8 @@ def _string(g: Gen, source: str, _: Function) -> Edit | None:
     )
 
 
-def _parameter(g: Gen, source: str, target: Function) -> Edit | None:
-    lines = source.split("\n")
-    at = _head(lines, target.name)
-    if at is None:
-        return None
+@headed
+def _parameter(g: Gen, lines: list[str], at: int, target: Function) -> Edit | None:
     match = re.match(r"(\s*def \w+\()([^()]*)(\).*)$", lines[at])
     if not match or "*" in match[2]:
         return None
@@ -250,11 +254,8 @@ def _parameter(g: Gen, source: str, target: Function) -> Edit | None:
     )
 
 
-def _annotate(g: Gen, source: str, target: Function) -> Edit | None:
-    lines = source.split("\n")
-    at = _head(lines, target.name)
-    if at is None:
-        return None
+@headed
+def _annotate(g: Gen, lines: list[str], at: int, target: Function) -> Edit | None:
     match = re.match(r"(\s*def \w+\()([^()]*)\):$", lines[at])
     if not match:
         return None
@@ -294,15 +295,20 @@ def _annotate(g: Gen, source: str, target: Function) -> Edit | None:
     )
 
 
-def _delete(g: Gen, source: str, _: Function) -> Edit | None:
-    lines = source.split("\n")
-    once = [
+def _single_lines(lines: list[str]) -> list[str]:
+    """Indented lines that stand there once and end what they begin."""
+    return [
         x
         for x in lines
         if x.startswith("    ")
         and lines.count(x) == 1
         and not x.rstrip().endswith((":", "(", ",", "["))
     ]
+
+
+def _delete(g: Gen, source: str, _: Function) -> Edit | None:
+    lines = source.split("\n")
+    once = _single_lines(lines)
     if len(once) < 3:
         return None
     gone = g.choice(once)
@@ -325,13 +331,7 @@ def _delete(g: Gen, source: str, _: Function) -> Edit | None:
 
 def _insert(g: Gen, source: str, _: Function) -> Edit | None:
     lines = source.split("\n")
-    once = [
-        x
-        for x in lines
-        if x.startswith("    ")
-        and lines.count(x) == 1
-        and not x.rstrip().endswith((":", "(", ",", "["))
-    ]
+    once = _single_lines(lines)
     if not once:
         return None
     after = g.choice(once)
@@ -394,7 +394,7 @@ def _nothing(g: Gen, source: str, _: Function) -> Edit | None:
     return Edit(ask, source, "kept the code as it is", "keep the code as it is")
 
 
-KINDS: tuple[tuple[Callable[[Gen, str, Function], Edit | None], int], ...] = (
+KINDS: tuple[tuple[Maker, int], ...] = (
     (_rename_variable, 4), (_rename_function, 3), (_docstring, 2), (_comment, 1), (_number, 2),
     (_print, 1), (_swap, 2), (_string, 1), (_parameter, 2), (_annotate, 2), (_delete, 2),
     (_insert, 2), (_append, 1), (_nothing, 1),
