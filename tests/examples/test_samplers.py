@@ -51,10 +51,14 @@ def test_top_n_sigma_keeps_what_is_near_the_largest_logit(
 def test_top_n_sigma_gives_the_same_tokens_with_and_without_drafts(
     open_pipeline, folder: Path
 ) -> None:
-    fast = open_pipeline(file=folder / "top_n_sigma.yaml")
-    plain = open_pipeline("drafter=none", file=folder / "top_n_sigma.yaml")
+    # tiled attention takes query rows one by one, so that a row is the same in every batch
+    file, kernels = folder / "top_n_sigma.yaml", "engine.flash_attention=on"
+    fast, plain = (
+        open_pipeline(kernels, file=file),
+        open_pipeline(kernels, "drafter=none", file=file),
+    )
     same = sum(run(fast, seed).tokens == run(plain, seed).tokens for seed in range(6))
-    assert same >= 3  # a row may round differently in a larger batch
+    assert same >= 5  # other kernels may still round a row differently
     assert sum(fast.statistics.accepted) > 0
 
 

@@ -417,7 +417,7 @@ def test_drawn_drafts_hold_more_often_than_the_best_ones_would(sampled, chosen):
     kernel = RowSampler(target.n_vocab)
     drawn, pointed = [], []
     for seed, prompt in enumerate(chosen):
-        sequence = sampled.start(request(prompt, 48, sampling={"seed": seed}))
+        sequence = sampled.start(request(prompt, 64, sampling={"seed": seed}))
         while not sequence.done:
             q = sampled.drafter.propose([sequence], [1])[0].q[0]
             step = sampled.decoder.step([sequence])[0]
