@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from collections.abc import Sequence as ListOf
 
 import attrs
+
+Cause = tuple[str, int] | None
+"""What made a step draft: the drafter and the grade of its evidence."""
 
 
 @attrs.frozen
@@ -45,8 +48,14 @@ _OUTLIER = 0.25
 """An observation counts as at most this much more or less than what was expected."""
 _PACE = 0.1
 """Weight of a new observation in the common factor."""
-_ENTRY = 0.03
+_ENTRY = 0.02
 """Weight of a new observation in one entry of the table."""
+_FACTOR = 0.08
+"""Weight of a new observation in what all batches of several rows have in common."""
+_NUDGE = 0.05
+"""An observation counts there as at most this much: one outlier says nothing about the others."""
+_CATCH_UP = 0.1
+"""Weight of a new stretch in what its first draft costs more."""
 _STRETCH = 0.1
 """Weight of a new stretch in the expected length of a stretch."""
 _UNKNOWN_STRETCH = 1.5
@@ -57,13 +66,16 @@ _PLAIN_LOOKED_AT = 4
 class Costs:
     """A table that follows what is observed.
 
-    A machine that is slower as a whole (heat, neighbours, a longer context) changes no decision,
-    so every observation is first divided by a common factor, and only what remains moves an
-    entry. Outliers are clamped.
+    A machine that is slower as a whole (heat, neighbours) changes no decision, so every
+    observation is first divided by a common factor, and only what remains moves an entry.
+    Batches of several rows suffer more than single rows from a longer context and from
+    neighbours, whatever their size; they have a factor of their own, which moves before many
+    entries would have. Outliers are clamped.
 
     A step with another number of rows than the one before costs more. Plain decoding is where
     everything returns to sooner or later, so whoever leaves it pays for the way back as well,
-    and the two are spread over the steps that a stretch away from it is expected to take.
+    and for what a drafter has to catch up with; that is spread over the steps that a stretch
+    away from plain decoding is expected to take.
     """
 
     def __init__(self, table: CostTable, padding: int = 0) -> None:
@@ -72,15 +84,20 @@ class Costs:
         self._drafting = {name: list(costs) for name, costs in table.drafting.items()}
         self.change = table.change
         """What a step costs more after one with another number of rows."""
-        self._stretch: dict[Hashable, float] = {}
-        self._began: Hashable = None
+        self._batches = 1.0
+        """How much dearer batches have become than single rows, by the table."""
+        self._catch_up = dict.fromkeys(self._drafting, 0.0)
+        """What a drafter's first pass after plain steps costs more."""
+        self._stretch: dict[Cause, float] = {}
+        self._began: Cause = None
         self._pace: dict[int, float] = {}
         self._last = 0
         self._repeated = 0
 
     def rows(self, n: int) -> float:
         """A step with `n` verify rows, without drafting."""
-        return lookup(self._rows, n - 1)
+        cost = lookup(self._rows, n - 1)
+        return cost * self._batches if n > 1 else cost
 
     def padded(self, n: int) -> int:
         """How many rows a step of one sequence verifies best that needs `n`."""
@@ -91,16 +108,19 @@ class Costs:
         table = self._drafting.get(name)
         return lookup(table, k) if table else 0.0
 
-    def stretch(self, cause: Hashable = None) -> float:
+    def stretch(self, cause: Cause = None) -> float:
         """Steps for which decoding with the same number of drafts goes on, begun for a `cause`."""
         return self._stretch.get(cause, _UNKNOWN_STRETCH)
 
-    def transition(self, rows: int, cause: Hashable = None) -> float:
+    def transition(self, rows: int, cause: Cause = None) -> float:
         """What a step with `rows` verify rows costs more because of the one before it."""
         last = self._last
         if rows == last or rows == 1:
             return 0.0
-        return self.change * (2.0 if last <= 1 else 1.0) / self.stretch(cause)
+        if last > 1:
+            return self.change / self.stretch(cause)
+        catch_up = self._catch_up.get(cause[0], 0.0) if cause else 0.0
+        return (2.0 * self.change + catch_up) / self.stretch(cause)
 
     def observe(
         self,
@@ -110,7 +130,7 @@ class Costs:
         name: str,
         k: int,
         draft_us: float,
-        cause: Hashable = None,
+        cause: Cause = None,
     ) -> None:
         """A step of `sequences` sequences took so long; `name` drafted `k` tokens in it.
 
@@ -120,22 +140,37 @@ class Costs:
             self._repeated += 1
             return
         pace = self._pace.get(sequences, 1.0)
+        begins = rows != self._last <= 1
         if rows != self._last:
             self._changed(sequences, rows, rest_us / pace)
             self._began = cause
         elif rows <= len(self._rows):
             self._repeated += 1
-            off = _off(rest_us, self._rows[rows - 1] * pace)
+            off = _off(rest_us, self.rows(rows) * pace)
             self._pace[sequences] = pace * (1.0 + _PACE * off)
             if sequences == 1:
                 self._rows[rows - 1] *= 1.0 + _ENTRY * off
+                if rows > 1:
+                    self._batches *= 1.0 + _FACTOR * max(-_NUDGE, min(_NUDGE, off))
+        if sequences == 1:
+            self._drafted(name, k, draft_us, pace, begins)
+
+    def _drafted(self, name: str, k: int, draft_us: float, pace: float, begins: bool) -> None:
         table = self._drafting.get(name)
-        if sequences == 1 and table and k < len(table) and table[k] > 0.0:
-            table[k] *= 1.0 + _ENTRY * _off(draft_us, table[k] * pace)
+        if not table or k >= len(table) or table[k] <= 0.0:
+            return
+        expected = table[k] * pace
+        if begins and k:
+            more = max(0.0, draft_us - expected) / pace
+            known = self._catch_up[name]
+            most = 2.0 * known + expected / pace
+            self._catch_up[name] = known + _CATCH_UP * (min(more, most) - known)
+            return
+        table[k] *= 1.0 + _ENTRY * _off(draft_us, expected)
 
     def _changed(self, sequences: int, rows: int, rest_us: float) -> None:
         if sequences == 1 and self._last and self.change > 0.0 and rows <= len(self._rows):
-            more = max(0.0, rest_us - self._rows[rows - 1])
+            more = max(0.0, rest_us - self.rows(rows))
             self.change += _ENTRY * (min(more, 2.0 * self.change) - self.change)
         if self._last > 1:
             known = self.stretch(self._began)
@@ -145,9 +180,10 @@ class Costs:
     def table(self) -> dict[str, object]:
         """The numbers as they are now, for statistics."""
         return {
-            "rows_us": [round(c, 1) for c in self._rows],
+            "rows_us": [round(self.rows(n + 1), 1) for n in range(len(self._rows))],
             "drafting_us": {n: [round(c, 1) for c in t] for n, t in self._drafting.items()},
             "change_us": round(self.change, 1),
+            "catch_up_us": {name: round(us, 1) for name, us in self._catch_up.items()},
         }
 
 

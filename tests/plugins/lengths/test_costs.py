@@ -53,6 +53,29 @@ def test_a_step_with_another_number_of_rows_says_nothing_about_rows():
     assert costs.rows(1) == 100.0
 
 
+def test_what_makes_all_batches_dearer_is_learnt_from_some_of_them():
+    """A longer context, or a neighbour on the same core, and single rows hardly notice."""
+    costs = Costs(TABLE)
+    for _ in range(60):
+        observe(costs, 1, 100.0, times=3)
+        observe(costs, 3, 240.0, times=3)
+    assert costs.rows(3) / costs.rows(1) == pytest.approx(2.4, rel=0.05)
+    assert costs.rows(2) / costs.rows(1) > 1.5 * 1.1
+
+
+def test_a_draft_after_plain_steps_pays_for_what_its_drafter_has_to_catch_up_with():
+    costs = Costs(TABLE)
+    for _ in range(100):
+        costs.observe(1, 1, 120.0, "mtp", 0, 5.0)
+        costs.observe(1, 1, 100.0, "mtp", 0, 5.0)
+        costs.observe(1, 3, 220.0, "mtp", 2, 100.0, ("mtp", 0))
+        costs.observe(1, 3, 200.0, "mtp", 2, 60.0, ("mtp", 0))
+    assert costs.drafting("mtp", 2) == pytest.approx(60.0, rel=0.02)
+    costs.observe(1, 1, 120.0, "mtp", 0, 5.0)
+    assert costs.transition(3, ("mtp", 0)) == pytest.approx((2 * 20.0 + 40.0) / 2, rel=0.1)
+    assert costs.transition(3, ("suffix", 0)) == pytest.approx(2 * costs.change / costs.stretch())
+
+
 def test_drafting_costs_follow_too():
     costs = Costs(TABLE)
     observe(costs, 2, 150.0, draft_us=60.0, k=1, times=400)
