@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,35 +117,67 @@ def test_a_seed_reproduces_beside_other_sequences(
 
 
 @pytest.mark.parametrize("drafter", ["suffix", "mtp", "mtp-sampled"])
-@pytest.mark.parametrize(("attention", "rounding"), [("on", 1e-3), ("auto", 1e-2)])
-def test_log_probabilities_equal_those_of_plain_decoding(
-    opened: Callable[..., Pipeline], drafter: str, attention: str, rounding: float
+def test_log_probabilities_are_those_of_the_rows_that_were_drawn_from(
+    opened: Callable[..., Pipeline], monkeypatch: pytest.MonkeyPatch, drafter: str
 ) -> None:
-    """Tiled attention takes query rows one by one, so that a row is the same in every batch."""
-    kernels = f"engine.flash_attention={attention}"
-    pipeline = opened(drafter, kernels)
+    pipeline = opened(drafter)
+    target, rows = pipeline.engine.target, []
+    logits = target.logits
+
+    def remembering(row: int) -> np.ndarray:
+        rows.append(logits(row).copy())
+        return logits(row)
+
+    monkeypatch.setattr(target, "logits", remembering)
     sequence = run(pipeline, requested(pipeline, seed=3, logprobs=3, temperature=1.2))
     emitted = sequence.tokens[sequence.prompt_length :]
     assert [entry.token for entry in sequence.logprobs] == emitted
-    # the same tokens again, fed one at a time to plain decoding
-    plain = opened("none", kernels)
-    target, kernel = plain.engine.target, RowSampler(pipeline.engine.target.n_vocab)
-    target.clear()
-    prompt = sequence.request.prompt
-    gaps = []
-    for i, token in enumerate([*prompt, *emitted[:-1]]):
+    kernel, read = RowSampler(target.n_vocab), iter(rows)
+    for entry in sequence.logprobs:
+        assert len(entry.top) == 3
+        assert any(
+            (again.chosen, list(zip(again.ids, again.values, strict=True)))
+            == (entry.logprob, list(entry.top))
+            for again in (kernel.log_probs(row, entry.token, 3) for row in read)
+        )
+
+
+@pytest.mark.parametrize(
+    ("drafter", "quantised", "usual", "most"),
+    [
+        ("mtp", False, 1e-5, 1e-3),
+        ("mtp-sampled", False, 1e-5, 1e-3),
+        ("suffix", True, 1e-2, 0.5),
+        ("mtp", True, 1e-2, 0.5),
+        ("mtp-sampled", True, 1e-2, 0.5),
+    ],
+)
+def test_log_probabilities_equal_those_of_plain_decoding(
+    open_pipeline: OpenPipeline,
+    hybrid_model: Path,
+    drafter: str,
+    quantised: bool,
+    usual: float,
+    most: float,
+) -> None:
+    """Quantised rows may round differently in larger batches, and so do all that follow them."""
+    model = None if quantised else str(hybrid_model)
+    common = ["sampler.use=rejection", "draft_length.k=4"]
+    pipeline = open_pipeline(*common, *DRAFTERS[drafter], model=model)
+    sequence = run(pipeline, requested(pipeline, seed=3, logprobs=1, temperature=1.2))
+    assert sum(pipeline.statistics.proposed) > 10
+    target = open_pipeline(*common, "drafter.use=none", model=model).engine.target
+    target.need_logits(0, True)
+    kernel, gaps = RowSampler(target.n_vocab), []
+    for i, token in enumerate(sequence.tokens[:-1]):
         target.batch.clear()
         target.batch.add(token, i, 0, True)
         target.decode()
-        if i + 1 >= len(prompt):
-            entry = sequence.logprobs[i + 1 - len(prompt)]
-            again = kernel.log_probs(target.logits(0), entry.token, 3)
-            gaps.append(abs(entry.logprob - again.chosen))
-            assert len(entry.top) == 3
-            assert entry.top[0][1] >= entry.logprob - 1e-6
-    # llama.cpp rounds a few rows differently in larger batches; the rest are the same numbers
-    assert np.median(gaps) <= rounding
-    assert max(gaps) < 0.5
+        if i + 1 >= sequence.prompt_length:
+            entry = sequence.logprobs[i + 1 - sequence.prompt_length]
+            gaps.append(abs(entry.logprob - kernel.log_probs(target.logits(0), entry.token).chosen))
+    assert np.median(gaps) <= usual
+    assert max(gaps) < most
 
 
 @pytest.mark.parametrize("drafter", ["none", "mtp"])
@@ -182,12 +215,12 @@ def test_a_banned_token_never_appears_although_drafters_propose_it(
     opened: Callable[..., Pipeline],
 ) -> None:
     pipeline = opened("mtp")
-    newline = pipeline.tokenize("\n")[0]
     free = run(pipeline, requested(pipeline, seed=1))
-    assert newline in free.tokens[free.prompt_length :]
+    banned, times = Counter(free.tokens[free.prompt_length :]).most_common(1)[0]
+    assert times > 3
     for seed in range(4):
-        kept = run(pipeline, requested(pipeline, seed=seed, logit_bias={newline: -100.0}))
-        assert newline not in kept.tokens[kept.prompt_length :]
+        kept = run(pipeline, requested(pipeline, seed=seed, logit_bias={banned: -100.0}))
+        assert banned not in kept.tokens[kept.prompt_length :]
 
 
 @pytest.mark.timeout(900)

@@ -20,6 +20,21 @@ def run(pipeline: Pipeline, seed: int, n: int = 64):
     return pipeline.run(request)
 
 
+def test_it_is_refused_where_the_bench_extra_is_not_installed(monkeypatch):
+    overrides = [*MTP, f"sampler={{use: synthetic, {RATES}}}"]
+    Pipeline.load(overrides=overrides)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"for benchmarks only.*pip install 'outrider\[bench\]'"):
+        Pipeline.load(overrides=overrides)
+    Pipeline.load(overrides=MTP)
+
+
+def test_costs_of_more_rows_than_there_are_rates_can_be_measured(open_pipeline, tmp_path):
+    length = f"draft_length={{use: measured, max: 3, padding: 2, folder: {tmp_path}}}"
+    pipeline = open_pipeline("drafter=mtp", length, f"sampler={{use: synthetic, {RATES}}}")
+    assert pipeline.generate("Hello", max_tokens=12).token_ids
+
+
 def test_the_random_numbers_are_those_of_the_c_plus_plus_library():
     # std::mt19937 seeded with 5 through std::uniform_real_distribution<double>, libstdc++
     uniform = Uniform(5)
