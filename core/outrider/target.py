@@ -215,16 +215,14 @@ class Context(Protocol):
         """
         ...
 
-    def chain(
-        self, rows: list[int], lengths: list[int], *, begun: bool = False
-    ) -> list[list[int]]:
+    def chain(self, rows: list[int], lengths: list[int], *, begun: bool = False) -> list[list[int]]:
         """Decode `batch`, and go on from its output row `rows[i]` by `lengths[i]` ≥ 1 tokens.
 
         Each is the most likely one, and is fed back at the next position with the `nextn` row
         that predicted it, as a multi-token-prediction head takes them. Where the context is
-        `steady`, the rows before it are decoded again with it. `begun`: `batch` was submitted
-        before, and nothing was decoded since. `rows` ascend, one a sequence. Returns the tokens by row; the last one of each was not fed. `batch` is used
-        up. Raises EngineError or LogitsError.
+        `steady`, the rows before it are decoded again with it. `begun`: `batch` was submitted, and
+        nothing was decoded since. `rows` ascend, one a sequence. Returns the tokens by row; the
+        last one of each was not fed. `batch` is used up. Raises EngineError or LogitsError.
         """
         ...
 

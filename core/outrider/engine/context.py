@@ -191,9 +191,7 @@ class LlamaContext:
         best = native.argmax(ranked)
         return best if ids is None else int(ids[best])
 
-    def chain(
-        self, rows: list[int], lengths: list[int], *, begun: bool = False
-    ) -> list[list[int]]:
+    def chain(self, rows: list[int], lengths: list[int], *, begun: bool = False) -> list[list[int]]:
         """Decode `batch`, and let its output rows be continued by their most likely tokens."""
         batch, n, longest = self.batch, len(rows), max(lengths)
         size = n * longest

@@ -151,9 +151,7 @@ class ScriptedContext:
         """Decode the rows of `batch`: the toy has nothing else to do."""
         self.decode()
 
-    def chain(
-        self, rows: list[int], lengths: list[int], *, begun: bool = False
-    ) -> list[list[int]]:
+    def chain(self, rows: list[int], lengths: list[int], *, begun: bool = False) -> list[list[int]]:
         """Decode `batch`, and let its output rows be continued by their most likely tokens."""
         batch = self.batch
         if not begun:

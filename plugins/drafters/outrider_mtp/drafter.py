@@ -52,6 +52,11 @@ class MtpConfig:
     most likely token; at higher temperatures more of them hold."""
 
 
+_STEADY_ROWS = 4
+"""Most rows that every decode of a chain gets for the sake of one shape. What they cost grows with
+their number and that of the drafts; what is saved, two graphs a step, does not."""
+
+
 class _Rows:
     """True hidden rows of one slot: `rows[i]` goes with the token at position `base + i`.
 
@@ -157,8 +162,7 @@ class MtpDrafter(Drafter):
             )
         width = self._target.n_embd
         keep = runtime.max_draft + 2
-        # as many as wait after a step in which every draft held
-        self._whole = runtime.max_draft + 1 if self._context.steady and not self._sample else 1
+        self._steady = self._context.steady and not self._sample
         self._ahead = self._context.ahead and not self._sample
         self._begun: tuple[Sequence, int, int] | None = None
         capacity = 4 * keep + 64
@@ -212,7 +216,7 @@ class MtpDrafter(Drafter):
         for i, limit in enumerate(limits):
             if limit > 0:
                 active.append(i)
-                rows.append(self._feed(sequences[i], self._whole if len(limits) == 1 else 1))
+                rows.append(self._feed(sequences[i], self._shape(limit) if len(limits) == 1 else 1))
                 lengths.append(limit)
         if not active:
             return drafts
@@ -224,6 +228,10 @@ class MtpDrafter(Drafter):
             for i, tokens in zip(active, self._context.chain(rows, lengths), strict=True):
                 drafts[i] = Draft(tokens, None, self.name)
         return drafts
+
+    def _shape(self, length: int) -> int:
+        """Rows of every decode that drafts so many tokens: as many as can be pending before."""
+        return length + 1 if self._steady and length < _STEADY_ROWS else 1
 
     def _feed(self, sequence: Sequence, wanted: int) -> int:
         """Add a sequence's pending rows to the batch; the last, its anchor's, is returned.
@@ -280,7 +288,7 @@ class MtpDrafter(Drafter):
         """Begin the next draft, which whoever drafted will be asked for again."""
         if step.draft.source == self.name and sequence.finish is None:
             self._context.batch.clear()
-            row = self._feed(sequence, self._whole)
+            row = self._feed(sequence, self._shape(len(step.draft.tokens)))
             self._context.submit()
             self._begun = sequence, row, len(sequence.tokens)
 
@@ -296,10 +304,14 @@ class MtpDrafter(Drafter):
         state.cached += count
 
     def end(self, sequence: Sequence) -> None:
-        """What was begun for another step is not to be: its anchor stays out of the cache."""
+        """What was begun for another step is of no use."""
+        self._drop(sequence.slot.id)
+
+    def _drop(self, slot: int) -> None:
+        """Forget what was begun: the anchor of another step stays out of the slot's cache."""
         self._begun = None
-        state = self._slots[sequence.slot.id]
-        state.cached = min(state.cached, sequence.slot.length)
+        state = self._slots[slot]
+        state.cached = min(state.cached, state.base + state.count - 1)
 
     def rewind(self, slot: Slot, length: int) -> None:
         """The conversation was cut: so is the head's cache."""
@@ -315,6 +327,7 @@ class MtpDrafter(Drafter):
 
     def snapshot(self, slot: Slot) -> bytes:
         """The head's cache and the pending rows, which live outside both contexts."""
+        self._drop(slot.id)
         state = self._slots[slot.id]
         self._context.truncate(slot.id, state.cached)
         cache = bytes(self._context.save(slot.id)) if state.cached else b""
@@ -330,6 +343,7 @@ class MtpDrafter(Drafter):
 
     def restore(self, slot: Slot, data: bytes) -> None:
         """Load what `snapshot` wrote."""
+        self._begun = None
         state, width = self._slots[slot.id], self._target.n_embd
         start = struct.calcsize("<III")
         if len(data) < start:

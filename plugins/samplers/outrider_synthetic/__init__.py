@@ -7,10 +7,13 @@ a size for which no trained drafter is at hand. The meaning is that of llama-ser
 every row is sampled as usual before its draft is accepted or not; a drafted end-of-generation token
 is never accepted. The random numbers are those of llama-server, too: with one seed both accept the
 same drafts.
+
+It belongs to the `bench` extra, and refuses a pipeline where that is not installed.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import math
 from collections.abc import Mapping
@@ -27,6 +30,7 @@ from outrider import (
     ConfigError,
     Distribution,
     Draft,
+    ModelInfo,
     RequestError,
     Runtime,
     Sampler,
@@ -38,6 +42,8 @@ from outrider import (
 
 _log = logging.getLogger("outrider.synthetic")
 _UNSEEDED = 0xFFFFFFFF
+_EXTRA = "matplotlib"
+"""What the `bench` extra installs."""
 
 
 def _rates(_: Any, __: attrs.Attribute[Any], rates: tuple[float, ...]) -> None:
@@ -102,6 +108,15 @@ class SyntheticSampler(Sampler):
         self.greedy = self._inner.greedy
         self._probabilities = conditional(config.rates)
 
+    def unsupported_reason(self, model: ModelInfo) -> str | None:
+        """It is for benchmarks, so it comes with what they need."""
+        if importlib.util.find_spec(_EXTRA):
+            return self._inner.unsupported_reason(model)
+        return (
+            "it accepts drafts at random, for benchmarks only, and belongs to the bench extra: "
+            "pip install 'outrider[bench]'"
+        )
+
     def open(self, runtime: Runtime) -> None:
         """Check that there is a rate for every draft, and say loudly what this is."""
         if runtime.max_draft > len(self._probabilities):
@@ -151,6 +166,8 @@ class SyntheticSampler(Sampler):
         uniform: Uniform = sequence.scratch[self.name]
         for i, drafted in enumerate(tokens):
             token = self._sample(sequence, row + i)
+            if i == len(self._probabilities):
+                return Accepted(i, token)  # a measurement of costs verifies more than is drafted
             if not uniform.next() < self._probabilities[i] or drafted in self._eog:
                 return Accepted(i, token)
         return Accepted(len(tokens), self._sample(sequence, row + len(tokens)))

@@ -92,6 +92,36 @@ def test_the_first_tokens_of_a_chain_do_not_depend_on_its_length(contexts):
     assert found[1][:1] == found[0]
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_steady_chain_keeps_its_shape_and_drafts_the_same(contexts, begun):
+    engine, target, head = contexts
+    rows, _ = feed(engine, target, head, PROMPTS[:1])
+    expected = head.chain(rows, [4])[0]
+
+    rows, (position,) = feed(engine, target, head, PROMPTS[:1])
+    # the last prompt token once more, as an older row of the same batch
+    token, hidden = int(head.batch.tokens[0]), head.batch.embeddings[0].copy()
+    tokens = engine.vocabulary.tokenize(PROMPTS[0])
+    target.clear()
+    target.batch.clear()
+    target.batch.extend(tokens, 0, 0, last_output=True)
+    target.decode()
+    assert head.truncate(0, position - 1)
+    head.batch.clear()
+    head.batch.extend([tokens[-1], token], position - 1, 0, last_output=True)
+    head.batch.embeddings[0] = target.hidden(len(tokens) - 2, 1)[0]
+    head.batch.embeddings[1] = hidden
+    head.steady = True
+    before = head.decodes
+    if begun:
+        head.submit()
+    assert head.chain([1], [4], begun=begun)[0] == expected
+    assert head.decodes - before == 4
+    assert head.length(0) == position + 4
+    assert head.batch.struct().n_tokens == 2
+    head.steady = False
+
+
 def test_a_batch_that_libllama_refuses_is_an_error(contexts):
     engine, target, head = contexts
     rows, _ = feed(engine, target, head, PROMPTS[:1])

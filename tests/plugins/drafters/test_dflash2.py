@@ -405,6 +405,23 @@ def test_they_are_drawn_from_what_they_say(sampled, chosen):
     assert distance < 0.08
 
 
+def test_on_an_accelerator_rows_are_injected_while_the_step_ends(chosen):
+    found = []
+    for ahead in ("off", "on"):
+        with Pipeline.load(FILE, overrides=[THREADS, f"engine.ahead={ahead}"]).open() as pipeline:
+            texts = []
+            for prompt in chosen[:3]:
+                sequence = pipeline.start(request(prompt))
+                waiting = []
+                while not sequence.done:
+                    pipeline.step([sequence])
+                    waiting.append(pipeline.drafter._injector.slots[sequence.id].count)
+                assert (max(waiting[1:-1]) == 0) == (ahead == "on")
+                texts.append(tuple(sequence.tokens))
+            found.append(texts)
+    assert found[0] == found[1]
+
+
 def test_a_greedy_pipeline_walks_the_best_path_without_q(dflash2, chosen):
     sequence = dflash2.start(request(chosen[0]))
     assert dflash2.drafter.propose([sequence], [3])[0].q is None

@@ -14,6 +14,7 @@ from tests.conftest import ROOT, THREADS
 
 FILE = ROOT / "examples" / "pipelines" / "mtp.yaml"
 TOKENS = 64
+HABITS = ["engine.steady=on", "engine.ahead=on"]
 
 
 @pytest.fixture(scope="module")
@@ -21,9 +22,11 @@ def chosen(plain: Pipeline) -> list[prompts.Prompt]:
     return prompts.load(plain, per_family=2)
 
 
-@pytest.fixture(scope="module")
-def mtp() -> Iterator[Pipeline]:
-    with Pipeline.load(FILE, overrides=[THREADS]).open() as pipeline:
+@pytest.fixture(scope="module", params=["host", "accelerator"])
+def mtp(request: pytest.FixtureRequest) -> Iterator[Pipeline]:
+    """With the habits that pay on an accelerator as well, which the processor can be told."""
+    habits = HABITS if request.param == "accelerator" else []
+    with Pipeline.load(FILE, overrides=[THREADS, *habits]).open() as pipeline:
         yield pipeline
 
 
@@ -122,6 +125,79 @@ def test_a_snapshot_continues_with_the_same_drafts(mtp, chosen):
     assert go_on() == expected
     assert sequence.tokens == after
     decoder.abandon(sequence)
+
+
+def shapes(pipeline: Pipeline) -> list[int]:
+    """The row numbers of the batches that are put together for the head from now on."""
+    context, rows = pipeline.drafter._context, []
+    chain = context.chain
+
+    def counting(at, lengths, **how):
+        rows.append(context.batch.size)
+        return chain(at, lengths, **how)
+
+    context.chain = counting
+    return rows
+
+
+def test_on_an_accelerator_every_decode_of_a_chain_has_one_shape(chosen):
+    found, drafted = {}, {}
+    for name, habits in (("host", []), ("accelerator", HABITS)):
+        with Pipeline.load(FILE, overrides=[THREADS, *habits]).open() as pipeline:
+            rows = shapes(pipeline)
+            texts = [pipeline.run(request(prompt)).token_ids for prompt in chosen[:4]]
+            found[name], drafted[name] = texts, rates(pipeline)
+            rows_by_step = rows
+        if name == "host":
+            assert {1, 2, 3, 4} <= set(rows_by_step), "as many as were accepted, and one"
+        else:
+            assert rows_by_step.count(4) > 0.8 * len(rows_by_step)
+    assert found["host"] == found["accelerator"]
+    assert drafted["accelerator"][1] / drafted["accelerator"][0] == pytest.approx(
+        drafted["host"][1] / drafted["host"][0], abs=0.03
+    )
+
+
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_a_draft_that_was_begun_early_is_the_one_asked_for_later(chosen, k):
+    found = []
+    for ahead in ("off", "on"):
+        overrides = [THREADS, f"engine.ahead={ahead}", f"draft_length.k={k}"]
+        with Pipeline.load(FILE, overrides=overrides).open() as pipeline:
+            before = pipeline.drafter._context.decodes
+            results = [pipeline.run(request(prompt)) for prompt in chosen[:3]]
+            said = [(r.token_ids, r.stats["steps"], r.stats["acceptance"]) for r in results]
+            found.append((said, pipeline.drafter._context.decodes - before))
+    (told, decodes), (told_early, decodes_early) = found
+    assert told == told_early
+    assert 0 <= decodes_early - decodes <= 3, "the last step of a request may draft nothing"
+
+
+def test_what_was_begun_is_dropped_when_something_else_comes(chosen):
+    """Other lengths, plain steps, joint batches and an end between two steps."""
+    overrides = [THREADS, *HABITS, "max_sequences=2", "engine.context=1024"]
+    first, second = chosen[:2]
+    with Pipeline.load(FILE, overrides=overrides).open() as pipeline:
+        alone = [pipeline.run(request(prompt, 80)).token_ids for prompt in (first, second)]
+        sequence = pipeline.start(request(first, 80))
+        for _ in range(5):
+            pipeline.step([sequence])
+        other = pipeline.start(request(second, 80))
+        lengths = iter([3, 0, 2, 0, 0] * 200)
+        pipeline.decoder.draft_length.choose = lambda found: [next(lengths) for _ in found]
+        both = [sequence, other]
+        turn = 0
+        while left := [s for s in both if not s.done]:
+            pipeline.step(left if turn % 3 else left[:1])
+            turn += 1
+        found = [tuple(s.tokens[len(s.request.prompt) :]) for s in both]
+        assert found == alone
+        given_up = pipeline.start(request(first, 80))
+        pipeline.decoder.draft_length.choose = lambda found: [3 for _ in found]
+        for _ in range(4):
+            pipeline.step([given_up])
+        pipeline.decoder.abandon(given_up)
+        assert pipeline.run(request(first, 80)).token_ids == alone[0]
 
 
 def test_a_model_without_a_head_is_refused_before_loading(dense_model):
