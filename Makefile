@@ -1,7 +1,7 @@
 # make run     set up (first time: some minutes) and generate text with the embedded model
 # make test    set up and run the test suite
 # make check   lint, format and type checks
-# make bench   compare with llama-server on the embedded model (most of an hour; RUNS=1 takes a third)
+# make bench   compare with llama-server on the embedded model (half an hour; RUNS=1 for a look)
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -27,8 +27,8 @@ $(VENV)/.ready: pyproject.toml setup.py scripts/bootstrap.py $(NATIVE)
 OUT  ?= build/bench/embedded-cpu.json
 RUNS ?= 3
 bench: $(VENV)/.ready
-	@echo "llama-server is built first (six minutes on one core, only once); then $(RUNS) run(s) of about a quarter of"
-	@echo "an hour on one core. Interrupt it when you like: the same command goes on where it stopped."
+	@echo "llama-server is built first (six minutes or more on one core, only once); a run takes about seven"
+	@echo "minutes, RUNS=$(RUNS). Interrupt it when you like: the same command goes on where it stopped."
 	$(BIN)/python scripts/build_llama_server.py llama-server
 	$(BIN)/python scripts/ab_bench.py --llama-server llama-server/bin/llama-server --sampled --resume --runs $(RUNS) --out $(OUT)
 
