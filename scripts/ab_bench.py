@@ -48,6 +48,9 @@ def main() -> int:
     except MeasuredError as error:
         print(f"ab_bench: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"ab_bench: stopped; --resume goes on with {options.out}", file=sys.stderr)
+        return 130
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -66,6 +66,16 @@ def options(monkeypatch: pytest.MonkeyPatch, *arguments: str):
     return ab_bench._options()
 
 
+def test_an_interrupted_run_says_how_to_go_on(monkeypatch, capsys, tmp_path: Path):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ab_bench, "_run", interrupted)
+    monkeypatch.setattr(sys, "argv", ["ab_bench.py", "--out", str(tmp_path / "run.json")])
+    assert ab_bench.main() == 130
+    assert f"--resume goes on with {tmp_path / 'run.json'}" in capsys.readouterr().err
+
+
 def test_flags_of_the_peer_modes(monkeypatch: pytest.MonkeyPatch):
     found = options(monkeypatch, "--synthetic", "0.9,0.8,0.7,0.6", "--drafter", "d.gguf")
     assert "--spec-type" not in ab_bench.peer_flags("plain", found)
