@@ -28,10 +28,18 @@ _WORTH_A_LONG_SHOT = 1.1
 _PAUSE = 8
 """Steps after which a drafter that does not pay is thought about again: on a cold cache the
 thought itself takes some per cent of a small model's step."""
+_LONGEST_PAUSE = 64
+"""Each thought without a change doubles the pause, up to here; evidence ends it."""
+_TRUST = 4.0
+"""Plain steps by which a drafter's gains in a text can outweigh later losses."""
+_PATIENCE = 2.0
+"""Plain steps that it may lose before it is left alone for a while."""
 _GRACE = 16
 """Plain steps' worth of failed tries that a pipeline may start with."""
 
 _NONE = Decision(0, 0.0)
+_ALL = -1
+"""The grade that stands for all grades of a drafter."""
 
 Key = tuple[str, int]
 """Drafter and grade of evidence; grade 0: all its drafts."""
@@ -76,8 +84,26 @@ class _State:
     """The step up to which what is known has faded."""
     settled: dict[Key, int] = attrs.field(factory=dict)
     """The step until which what does not pay is not thought about again."""
+    pauses: dict[Key, int] = attrs.field(factory=dict)
+    """How long that is, next time."""
     looked: dict[tuple[str, int, int, int], int] = attrs.field(factory=dict)
     """The step in which a try was last thought about, by prober."""
+
+    balance: dict[str, float] = attrs.field(factory=dict)
+    """What drafts from evidence have brought here lately, by drafter, in plain steps."""
+    plain: bool = True
+    """Whether the step before had no drafts."""
+
+    def settle(self, key: Key) -> None:
+        """What does not pay now is left alone for a while."""
+        pause = self.pauses.get(key, _PAUSE)
+        self.settled[key] = self.steps + pause
+        self.pauses[key] = min(2 * pause, _LONGEST_PAUSE)
+
+    def unsettle(self, key: Key) -> None:
+        """There is new evidence."""
+        self.settled.pop(key, None)
+        self.pauses.pop(key, None)
 
 
 class AdaptiveLength(DraftLength):
@@ -186,7 +212,7 @@ class AdaptiveLength(DraftLength):
         for state, k, known in zip(states, lengths, rates, strict=True):
             state.plan[name] = self._explored(state, key, k, known, costs_of_one)
         if alone is not None and not alone.plan[name]:
-            alone.settled[key] = alone.steps + _PAUSE
+            alone.settle(key)
 
     def decide(
         self, sequence: Sequence, drafter: str, limit: int, evidence: int = 0
@@ -197,7 +223,10 @@ class AdaptiveLength(DraftLength):
         if planned == 0:
             return _NONE
         key = (drafter, evidence if planned is None else 0)
-        if planned is None and state.steps < state.settled.get(key, 0):
+        if planned is None and (
+            state.steps < state.settled.get(key, 0)
+            or state.steps < state.settled.get((drafter, _ALL), 0)
+        ):
             return _NONE
         costs = self._step_costs(key, limit)
         rates = self._known(state, key).estimate(limit)
@@ -205,7 +234,7 @@ class AdaptiveLength(DraftLength):
             k, rate = best_length(rates, costs)
             k = self._explored(state, key, k, rates, costs)
             if not k:
-                state.settled[key] = state.steps + _PAUSE
+                state.settle(key)
             return Decision(k, rate)
         k = min(planned, limit)
         return Decision(k, expected_tokens(rates, k) / costs[k])
@@ -263,6 +292,7 @@ class AdaptiveLength(DraftLength):
             if not state.probing:
                 # where nothing was drafted there is little to learn, and thinking costs time
                 state.steps += 1
+                state.plain = True
                 self._chosen[0] += self._composed
                 self._costs.observe(1, 1, rest_us, "", 0, draft_us)
                 return
@@ -280,6 +310,7 @@ class AdaptiveLength(DraftLength):
                     attempt.prober.result(False, draft_us / rest_us)
                     self._wasted += draft_us
             state.steps += 1
+            state.plain = not k
         first = steps[0].draft
         name = first.source or (self._leaves[0].name if len(self._leaves) == 1 else "")
         cause = (name, first.evidence)
@@ -293,8 +324,10 @@ class AdaptiveLength(DraftLength):
         accepted, rejected = outcome(k, step.accepted, len(step.tokens))
         if not accepted and not rejected:
             return
+        if draft.evidence:
+            self._weigh(state, name, k, len(step.tokens))
         for key in {(name, 0), (name, draft.evidence)}:
-            state.settled.pop(key, None)
+            state.unsettle(key)
             self._known(state, key).observe(accepted, rejected)
             self._usual(key).observe(accepted, rejected)
             attempt = state.probing.get(key)
@@ -304,6 +337,15 @@ class AdaptiveLength(DraftLength):
                 attempt.prober.result(accepted == k, extra / usual)
                 if accepted < k:
                     self._wasted += max(0.0, extra - accepted * usual)
+
+    def _weigh(self, state: _State, name: str, k: int, tokens: int) -> None:
+        """Leave a drafter alone whose evidence misleads in this text, however good elsewhere."""
+        cost = self._cost(name, k) + 2.0 * self._costs.change * state.plain
+        balance = state.balance.get(name, 0.0) + tokens - cost / self._costs.rows(1)
+        if balance < -_PATIENCE:
+            balance = 0.0
+            state.settle((name, _ALL))
+        state.balance[name] = min(balance, _TRUST)
 
     def _state(self, sequence: Sequence) -> _State:
         state = sequence.scratch.get(self.name)

@@ -7,12 +7,15 @@ as often as it is told, so that the best length is known.
 from __future__ import annotations
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from outrider import Request
+from outrider import Assembly, Draft, Request, Sequence, Slot, Step
 from outrider.testing import opened
+from outrider_lengths.adaptive import AdaptiveConfig, AdaptiveLength
+from outrider_lengths.costs import CostTable
 from outrider_lengths.gain import best_length
 
 MOST = 8
@@ -169,3 +172,53 @@ def test_statistics_say_what_was_chosen_how_often(tmp_path):
     assert sum(numbers["chosen"].values()) == summary["steps"]
     assert numbers["acceptance"]["echo"][0] == pytest.approx(0.9, abs=0.15)
     assert len(numbers["rows_us"]) == MOST + 1
+
+
+@pytest.fixture
+def cascaded():
+    """An `adaptive` length that compares the suffix drafter's proposals, with costs of its own."""
+    suffix = SimpleNamespace(name="suffix", cheap=True, max_draft=None, parts=())
+    length = AdaptiveLength(AdaptiveConfig(max=4, probe=0.0), Assembly(None, name="adaptive"))
+    cascade = SimpleNamespace(name="cascade", parts=[suffix])
+    length.open(SimpleNamespace(drafter=cascade, max_draft=4))
+    length.start(CostTable((100.0, 140.0, 180.0, 220.0, 260.0), {"suffix": (1.0,) * 5}, 10.0))
+    return length
+
+
+def proposed(length, sequence, accepted):
+    """The suffix drafter finds four tokens; how many are verified, of which so many hold."""
+    length.choose([sequence])
+    k = length.decide(sequence, "suffix", 4, 3).length
+    held = min(k, accepted)
+    draft = Draft(list(range(k)), None, "suffix", 3) if k else Draft()
+    step = Step(draft, held, tuple(range(held + 1)), 0)
+    length.observe([sequence], [step], 1.0, 100.0 + 40.0 * k)
+    return k
+
+
+def request():
+    return Sequence(Request(prompt=[1]), Slot(0), [1])
+
+
+def test_evidence_that_misleads_in_one_text_is_left_alone_there(cascaded):
+    """However often it was right before: the loss is bounded, and the pause grows."""
+    for _ in range(20):
+        helped = request()
+        lengths = [proposed(cascaded, helped, 4) for _ in range(10)]
+    assert lengths == [4] * 10
+    misled = request()
+    lengths = [proposed(cascaded, misled, 0) for _ in range(100)]
+    assert lengths[0] > 0
+    assert sum(lengths) <= 24
+    assert proposed(cascaded, request(), 4) > 0, "other texts do not suffer"
+
+
+def test_what_does_not_pay_is_thought_about_ever_more_rarely(cascaded, monkeypatch):
+    bad = request()
+    for _ in range(40):
+        proposed(cascaded, bad, 0)
+    thoughts = []
+    known = cascaded._known
+    monkeypatch.setattr(cascaded, "_known", lambda *a: thoughts.append(bad) or known(*a))
+    assert not any(proposed(cascaded, bad, 0) for _ in range(128))
+    assert len(thoughts) <= 8
