@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -134,9 +135,10 @@ def run(
     """Measure every engine on every prompt, `runs` times, the engines taking turns.
 
     All engines are alive at once; on each prompt they follow each other, forwards and backwards by
-    turns, so that whatever else the machine does hits all of them alike. Before every run they are
-    started anew: a drafter that remembers earlier requests (ngram-mod does) would otherwise know
-    the answers from the run before. After a start each decodes a prompt that is not counted.
+    turns, so that whatever else the machine does hits all of them alike. Before every run, and
+    between samplings, they are started anew: a drafter that remembers earlier requests (ngram-mod
+    does) would otherwise know the answers from before. After a start each decodes a prompt that is
+    not counted.
     """
     record.prompts = {
         f"{p.family}/{p.name}": {"tokens": list(p.tokens), "count": len(p.tokens)} for p in prompts
@@ -144,12 +146,11 @@ def run(
     record.machine.setdefault("load_average", []).append(machine.load_average())
     with ExitStack() as stack:
         alive = False
-        for turn in range(runs):
+        for turn, among in itertools.product(range(runs), samplings):
             jobs = [
-                (sampling, prompt)
-                for sampling in samplings
+                (among, prompt)
                 for prompt in prompts
-                if any(len(record.entries(sampling, e.label, prompt)) <= turn for e in engines)
+                if any(len(record.entries(among, e.label, prompt)) <= turn for e in engines)
             ]
             if not jobs:
                 continue

@@ -76,6 +76,21 @@ def test_every_run_starts_engines_that_know_nothing_of_the_last_one(tmp_path):
     assert kept.starts == 1
 
 
+def test_engines_know_nothing_of_the_greedy_answers_when_they_sample(tmp_path):
+    """A drafter with a memory would quote them: what is sampled is often the same text."""
+    log: list = []
+    record = Record.open(tmp_path / "run.json", {"runs": 2}, False)
+    samplings = [Sampling(), Sampling(temperature=0.7)]
+    engine = Metronome("a", 1.0, log)
+    run(
+        record, [engine], PROMPTS, WARM_UP, samplings, runs=2, max_tokens=5, say=lambda _: None
+    )  # fmt: skip
+    assert engine.starts == 4
+    asked = [name for _, name in log if name != "warm-up"]
+    names = [prompt.name for prompt in PROMPTS]
+    assert asked == [*names, "stopped"] * 4
+
+
 def test_a_broken_run_goes_on_where_it_stopped(tmp_path):
     class Breaks(Metronome):
         def generate(self, prompt, *rest):
