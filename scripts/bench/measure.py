@@ -146,11 +146,11 @@ def run(
     record.machine.setdefault("load_average", []).append(machine.load_average())
     with ExitStack() as stack:
         alive = False
-        for turn, among in itertools.product(range(runs), samplings):
+        for turn, sampling in itertools.product(range(runs), samplings):
             jobs = [
-                (among, prompt)
+                prompt
                 for prompt in prompts
-                if any(len(record.entries(among, e.label, prompt)) <= turn for e in engines)
+                if any(len(record.entries(sampling, e.label, prompt)) <= turn for e in engines)
             ]
             if not jobs:
                 continue
@@ -158,7 +158,7 @@ def run(
                 stack.close()
                 _start(record, engines, warm_up, samplings, max_tokens, stack, say)
                 alive = True
-            for number, (sampling, prompt) in enumerate(jobs):
+            for number, prompt in enumerate(jobs):
                 done = [record.entries(sampling, e.label, prompt) for e in engines]
                 order = list(zip(engines, done, strict=True))
                 for engine, entries in order if (turn + number) % 2 == 0 else reversed(order):

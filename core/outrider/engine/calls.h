@@ -79,7 +79,8 @@ int32_t match(context_calls *c, int32_t row, const int32_t *tokens, int32_t n, i
  * lengths[i] >= 1 most likely tokens: each is fed with the exported hidden row that predicted it,
  * at the next position. `rows` is used up. tokens[i * stride + j] is the j-th token of row i.
  * `steady`: a batch of one sequence keeps its number of rows, and each token is decoded together
- * with the rows before it once more, so that every decode has the shape of the first. `begun`: the first decode was submitted.
+ * with the rows before it once more, so that every decode has the shape of the first. `begun`: the
+ * first decode was submitted.
  * Answers 0, CALL_FAILED, TOO_MANY_OUTPUTS, or why a row has no most likely token. */
 int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
               const int32_t *lengths, int32_t *tokens, int32_t stride, bool steady,

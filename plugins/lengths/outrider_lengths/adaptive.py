@@ -88,11 +88,15 @@ class _State:
     """How long that is, next time."""
     looked: dict[tuple[str, int, int, int], int] = attrs.field(factory=dict)
     """The step in which a try was last thought about, by prober."""
-
     balance: dict[str, float] = attrs.field(factory=dict)
     """What drafts from evidence have brought here lately, by drafter, in plain steps."""
     plain: bool = True
     """Whether the step before had no drafts."""
+
+    def resting(self, key: Key) -> bool:
+        """Whether a grade of a drafter's evidence, or the whole drafter, is left alone now."""
+        settled, steps = self.settled, self.steps
+        return steps < settled.get(key, 0) or steps < settled.get((key[0], _ALL), 0)
 
     def settle(self, key: Key) -> None:
         """What does not pay now is left alone for a while."""
@@ -197,7 +201,7 @@ class AdaptiveLength(DraftLength):
     def _plan(self, name: str, bound: int, states: ListOf[_State]) -> None:
         alone = states[0] if len(states) == 1 else None
         key = (name, 0)
-        if alone is not None and alone.steps < alone.settled.get(key, 0):
+        if alone is not None and alone.resting(key):
             alone.plan[name] = 0
             return
         rates = [self._known(state, key).estimate(bound) for state in states]
@@ -223,10 +227,7 @@ class AdaptiveLength(DraftLength):
         if planned == 0:
             return _NONE
         key = (drafter, evidence if planned is None else 0)
-        if planned is None and (
-            state.steps < state.settled.get(key, 0)
-            or state.steps < state.settled.get((drafter, _ALL), 0)
-        ):
+        if planned is None and state.resting(key):
             return _NONE
         costs = self._step_costs(key, limit)
         rates = self._known(state, key).estimate(limit)

@@ -30,7 +30,7 @@ _stderr = Console(stderr=True)
     type=click.IntRange(2, 64),
     default=MOST_ROWS,
     show_default=True,
-    help="Most verify rows to measure.",
+    help="Most verify rows to measure; never fewer than the pipeline's draft length may ask for.",
 )
 @click.option("--seconds", type=float, default=THOROUGH.seconds, help="Time for each part.")
 @click.option("--png", type=click.Path(path_type=Path), help="Also draw a picture (bench extra).")
@@ -50,7 +50,9 @@ def calibrate(
     cache, where `measured` and `adaptive` draft lengths find them.
     """
     configured = Pipeline.load(pipeline, model=model, overrides=overrides)
-    folder: Path | None = getattr(configured.draft_length.config, "folder", None)
+    length = configured.draft_length
+    rows = max(rows, length.max + length.padding + 1)
+    folder: Path | None = getattr(length.config, "folder", None)
     forced = (*overrides, f"draft_length={{use: fixed, k: {rows - 1}}}")
     assembled = Pipeline.load(pipeline, model=model, overrides=forced)
     # also where the drafter proposes less: several sequences share a batch

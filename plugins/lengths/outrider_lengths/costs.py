@@ -140,7 +140,7 @@ class Costs:
             self._repeated += 1
             return
         pace = self._pace.get(sequences, 1.0)
-        begins = rows != self._last <= 1
+        begins = self._last <= 1 < rows
         if rows != self._last:
             self._changed(sequences, rows, rest_us / pace)
             self._began = cause

@@ -213,6 +213,29 @@ def test_evidence_that_misleads_in_one_text_is_left_alone_there(cascaded):
     assert proposed(cascaded, request(), 4) > 0, "other texts do not suffer"
 
 
+def test_the_only_drafter_is_left_alone_as_well():
+    length = AdaptiveLength(AdaptiveConfig(max=4, probe=0.0), Assembly(None, name="adaptive"))
+    suffix = SimpleNamespace(name="suffix", cheap=True, max_draft=None, parts=())
+    length.open(SimpleNamespace(drafter=suffix, max_draft=4))
+    length.start(CostTable((100.0, 140.0, 180.0, 220.0, 260.0), {"suffix": (1.0,) * 5}, 10.0))
+
+    def step(sequence, accepted):
+        k = length.choose([sequence])[0]
+        held = min(k, accepted)
+        draft = Draft(list(range(k)), None, "suffix", 3) if k else Draft()
+        taken = Step(draft, held, tuple(range(held + 1)), 0)
+        length.observe([sequence], [taken], 1.0, 100.0 + 40.0 * k)
+        return k
+
+    for _ in range(20):
+        helped = request()
+        lengths = [step(helped, 4) for _ in range(10)]
+    assert lengths == [4] * 10
+    misled = request()
+    assert sum(step(misled, 0) for _ in range(100)) <= 36
+    assert step(request(), 4) > 0
+
+
 def test_what_does_not_pay_is_thought_about_ever_more_rarely(cascaded, monkeypatch):
     bad = request()
     for _ in range(40):

@@ -54,6 +54,18 @@ def test_the_pipeline_uses_what_calibrate_kept(pipeline_file, tmp_path):
     assert Path(path).read_text() == before, "nothing was measured again"
 
 
+@pytest.mark.parametrize("wished", ["max: 18", "max: 14, padding: 4"])
+def test_as_many_rows_are_measured_as_the_pipeline_may_verify(pipeline_file, wished):
+    from outrider import Pipeline
+
+    pipeline_file.write_text(pipeline_file.read_text().replace("max: 3", wished))
+    numbers = json.loads(run("-p", pipeline_file, "--json").stdout)
+    assert len(numbers["rows_us"]) == 19
+    before = Path(numbers["file"]).read_text()
+    with Pipeline.load(pipeline_file).open():
+        assert Path(numbers["file"]).read_text() == before, "nothing was measured again"
+
+
 def test_the_table_shows_rows_drafters_and_the_cliff(pipeline_file):
     text = run("-p", pipeline_file).stdout
     assert "mtp ms" in text

@@ -135,6 +135,7 @@ def test_log_probabilities_are_those_of_the_rows_that_were_drawn_from(
     kernel, read = RowSampler(target.n_vocab), iter(rows)
     for entry in sequence.logprobs:
         assert len(entry.top) == 3
+        assert entry.top[0][1] >= entry.logprob - 1e-6
         assert any(
             (again.chosen, list(zip(again.ids, again.values, strict=True)))
             == (entry.logprob, list(entry.top))
