@@ -43,7 +43,7 @@ class SnapshotRing(StateRollback):
         if self._depth < most:
             raise EngineError(
                 f"the snapshot ring holds {self._depth} states, but up to {most} "
-                "rows can be rejected at once; lower draft_length or use `checkpoint`"
+                "drafts can be rejected at once; lower draft_length or use `checkpoint`"
             )
 
     def reach(self, slot: Slot) -> int:
