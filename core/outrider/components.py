@@ -185,7 +185,10 @@ class Drafter(Component):
         """
 
     def propose(self, sequences: Sequence[Seq], limits: Sequence[int]) -> Sequence[Draft]:
-        """One draft a sequence, of at most `limits[i]` tokens; 0 asks for none."""
+        """One draft a sequence, of at most `limits[i]` tokens; 0 asks for none.
+
+        Not called in a step in which nobody is asked for any.
+        """
         return [
             self.propose_one(s, n) if n > 0 else NO_DRAFT
             for s, n in zip(sequences, limits, strict=True)
@@ -194,6 +197,14 @@ class Drafter(Component):
     def propose_one(self, sequence: Seq, limit: int) -> Draft:
         """A draft of at most `limit` ≥ 1 tokens for one sequence."""
         raise NotImplementedError
+
+    def prospect(self, sequence: Seq) -> int | None:
+        """The grade (`Draft.evidence`) of what it would propose now; 0: it has nothing to propose.
+
+        For cheap drafters, so that a proposal that would not be used need not be made. None: to
+        be seen only by proposing.
+        """
+        return None
 
     def commit(self, sequences: Sequence[Seq], steps: Sequence[Step]) -> None:
         """A step is over; `sequence.tokens` already ends with `step.tokens`.

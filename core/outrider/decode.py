@@ -183,7 +183,7 @@ class Decoder:
         t0 = now()
         engine0 = self.engine.busy_ns()
         limits = self._limits(sequences)
-        drafts = self.drafter.propose(sequences, limits)
+        drafts = self._drafts(sequences, limits)
         constrained = False
         for sequence, draft, limit in zip(sequences, drafts, limits, strict=True):
             if len(draft.tokens) > limit:
@@ -246,6 +246,11 @@ class Decoder:
         for sequence, k in zip(sequences, self.draft_length.choose(sequences), strict=True):
             limits.append(max(0, min(k, self._room(sequence))))
         return limits
+
+    def _drafts(self, sequences: ListOf[Sequence], limits: ListOf[int]) -> ListOf[Draft]:
+        if any(limits):
+            return self.drafter.propose(sequences, limits)
+        return [NO_DRAFT] * len(sequences)
 
     def _room(self, sequence: Sequence) -> int:
         """How many drafts may be verified, so that they and one more token still fit."""

@@ -70,6 +70,12 @@ class SuffixDrafter(Drafter):
             return NO_DRAFT
         return Draft(tokens, source=self.name, evidence=self._grade(sequence))
 
+    def prospect(self, sequence: Sequence) -> int:
+        """The grade of the longest repeated context, 0 where it is too short."""
+        if self._automata[sequence.id].match_length < self.config.min_match:
+            return 0
+        return self._grade(sequence)
+
     def match_length(self, sequence: Sequence) -> int:
         """Length of the context that occurred before, for those who weigh proposals."""
         return self._automata[sequence.id].match_length

@@ -25,10 +25,10 @@ _RELAX = 0.98
 """What is left of a sequence's memory after a step without evidence for it."""
 _WORTH_A_LONG_SHOT = 1.1
 """What certain drafts would have to bring, against the best known length."""
-_PAUSE = 8
+_PAUSE = 16
 """Steps after which a drafter that does not pay is thought about again: on a cold cache the
 thought itself takes some per cent of a small model's step."""
-_LONGEST_PAUSE = 64
+_LONGEST_PAUSE = 128
 """Each thought without a change doubles the pause, up to here; evidence ends it."""
 _TRUST = 4.0
 """Plain steps by which a drafter's gains in a text can outweigh later losses."""
@@ -38,6 +38,7 @@ _GRACE = 16
 """Plain steps' worth of failed tries that a pipeline may start with."""
 
 _NONE = Decision(0, 0.0)
+_NOTHING = (0,)
 _ALL = -1
 """The grade that stands for all grades of a drafter."""
 
@@ -177,6 +178,10 @@ class AdaptiveLength(DraftLength):
 
     def choose(self, sequences: ListOf[Sequence]) -> ListOf[int]:
         """The best length for each sequence; where a cascade decides, the most it may need."""
+        if len(sequences) == 1 and self._quiet(sequences[0]):
+            if not self._composed:
+                self._chosen[0] += 1
+            return _NOTHING
         states = [self._state(s) for s in sequences]
         for state in states:
             state.plan.clear()
@@ -194,6 +199,25 @@ class AdaptiveLength(DraftLength):
             self._chosen.update(lengths)
         return lengths
 
+    def _quiet(self, sequence: Sequence) -> bool:
+        """Whether nobody has anything to propose that is not being left alone."""
+        state: _State | None = sequence.scratch.get(self.name)
+        if state is None:
+            return False
+        for drafter in self._leaves:
+            grade: int | None = 0
+            if self._composed and drafter.cheap:
+                grade = drafter.prospect(sequence)
+                if grade == 0:
+                    continue
+                if grade is None:
+                    return False
+            if not state.resting((drafter.name, grade)):
+                return False
+        state.plan.clear()
+        state.probing.clear()
+        return True
+
     def rows(self, needed: int) -> int:
         """The cheapest number of rows."""
         return self._costs.padded(needed)
@@ -205,7 +229,7 @@ class AdaptiveLength(DraftLength):
             alone.plan[name] = 0
             return
         rates = [self._known(state, key).estimate(bound) for state in states]
-        costs_of_one = self._step_costs(key, bound)
+        costs_of_one = self._costs.steps(key, bound)
         if len(states) == 1:
             lengths = [best_length(rates[0], costs_of_one)[0]]
         else:
@@ -229,7 +253,7 @@ class AdaptiveLength(DraftLength):
         key = (drafter, evidence if planned is None else 0)
         if planned is None and state.resting(key):
             return _NONE
-        costs = self._step_costs(key, limit)
+        costs = self._costs.steps(key, limit)
         rates = self._known(state, key).estimate(limit)
         if planned is None:
             k, rate = best_length(rates, costs)
@@ -243,14 +267,6 @@ class AdaptiveLength(DraftLength):
     def _cost(self, name: str, k: int) -> float:
         return self._costs.rows(self._costs.padded(1 + k)) + self._costs.drafting(name, k)
 
-    def _step_costs(self, key: Key, bound: int) -> list[float]:
-        """Costs of a step of one sequence with 0 … bound drafts of a drafter."""
-        name, known = key[0], self._costs
-        return [
-            self._cost(name, k) + known.transition(known.padded(1 + k), key)
-            for k in range(bound + 1)
-        ]
-
     def _explored(
         self, state: _State, key: Key, k: int, rates: ListOf[float], costs: ListOf[float]
     ) -> int:
@@ -262,8 +278,7 @@ class AdaptiveLength(DraftLength):
         if k >= len(rates):
             return k
         longer, least = k + 1, 0
-        certain = [*rates[:k], 1.0, *rates[k + 1 :]]
-        if best_length(certain, costs)[0] <= k:
+        if best_length([*rates[:k], 1.0], costs)[0] <= k:
             longer, rate = best_length([*rates[:k], *[1.0] * (len(rates) - k)], costs)
             if longer <= k or rate * costs[k] < _WORTH_A_LONG_SHOT * expected_tokens(rates, k):
                 return k

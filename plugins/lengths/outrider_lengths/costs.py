@@ -7,6 +7,8 @@ from collections.abc import Sequence as ListOf
 
 import attrs
 
+from outrider_lengths.pace import Pace
+
 Cause = tuple[str, int] | None
 """What made a step draft: the drafter and the grade of its evidence."""
 
@@ -46,31 +48,32 @@ def cheapest(table: ListOf[float], rows: int, padding: int) -> int:
 
 _OUTLIER = 0.25
 """An observation counts as at most this much more or less than what was expected."""
-_PACE = 0.1
-"""Weight of a new observation in the common factor."""
 _ENTRY = 0.02
 """Weight of a new observation in one entry of the table."""
-_FACTOR = 0.08
-"""Weight of a new observation in what all batches of several rows have in common."""
-_NUDGE = 0.05
-"""An observation counts there as at most this much: one outlier says nothing about the others."""
+_JOINT = 0.1
+"""Weight of a new observation in what all steps of so many sequences have in common."""
+_CHANGE = 0.04
+"""Weight of a new observation in the cost of a change."""
+_DRAFTING = 0.1
+"""Weight of a new observation in one entry of a drafter's table."""
 _CATCH_UP = 0.1
 """Weight of a new stretch in what its first draft costs more."""
 _STRETCH = 0.1
 """Weight of a new stretch in the expected length of a stretch."""
 _UNKNOWN_STRETCH = 1.5
-_PLAIN_LOOKED_AT = 4
+_FIRST_NOISE = 2.0
+"""How much less certain the cost of a batch after single rows is, because of the change."""
+_PLAIN_LOOKED_AT = 16
 """Of plain steps in a row only every so many are looked at: there are enough of them."""
 
 
 class Costs:
     """A table that follows what is observed.
 
-    A machine that is slower as a whole (heat, neighbours) changes no decision, so every
-    observation is first divided by a common factor, and only what remains moves an entry.
-    Batches of several rows suffer more than single rows from a longer context and from
-    neighbours, whatever their size; they have a factor of their own, which moves before many
-    entries would have. Outliers are clamped.
+    A machine that is slower as a whole (heat, neighbours) changes no decision; batches of several
+    rows suffer more than single rows from a longer context and from neighbours, whatever their
+    size, and that changes decisions. `Pace` tells the two apart; only what remains moves an entry
+    of the table. Outliers are clamped.
 
     A step with another number of rows than the one before costs more. Plain decoding is where
     everything returns to sooner or later, so whoever leaves it pays for the way back as well,
@@ -84,20 +87,20 @@ class Costs:
         self._drafting = {name: list(costs) for name, costs in table.drafting.items()}
         self.change = table.change
         """What a step costs more after one with another number of rows."""
-        self._batches = 1.0
-        """How much dearer batches have become than single rows, by the table."""
+        self._pace = Pace()
+        self._joint: dict[int, float] = {}
+        """Of steps of several sequences, by their number: observed cost by expected cost."""
         self._catch_up = dict.fromkeys(self._drafting, 0.0)
         """What a drafter's first pass after plain steps costs more."""
         self._stretch: dict[Cause, float] = {}
         self._began: Cause = None
-        self._pace: dict[int, float] = {}
         self._last = 0
         self._repeated = 0
 
     def rows(self, n: int) -> float:
         """A step with `n` verify rows, without drafting."""
         cost = lookup(self._rows, n - 1)
-        return cost * self._batches if n > 1 else cost
+        return cost * self._pace.batches if n > 1 else cost
 
     def padded(self, n: int) -> int:
         """How many rows a step of one sequence verifies best that needs `n`."""
@@ -122,6 +125,23 @@ class Costs:
         catch_up = self._catch_up.get(cause[0], 0.0) if cause else 0.0
         return (2.0 * self.change + catch_up) / self.stretch(cause)
 
+    def steps(self, cause: tuple[str, int], bound: int) -> list[float]:
+        """A step of one sequence with 0 … `bound` drafts of a drafter, by their number."""
+        table, batches, last = self._rows, self._pace.batches, self._last
+        drafting = self._drafting.get(cause[0]) or [0.0]
+        # the way there is the same for all other numbers of rows, except back to a single one
+        way = self.transition(3 if last == 2 else 2, cause)
+        costs: list[float] = []
+        for k in range(bound + 1):
+            rows = self.padded(1 + k) if self._padding else 1 + k
+            cost = table[rows - 1] if rows <= len(table) else lookup(table, rows - 1)
+            if rows > 1:
+                cost *= batches
+                if rows != last:
+                    cost += way
+            costs.append(cost + (drafting[k] if k < len(drafting) else lookup(drafting, k)))
+        return costs
+
     def observe(
         self,
         sequences: int,
@@ -139,43 +159,67 @@ class Costs:
         if rows == 1 == self._last and self._repeated % _PLAIN_LOOKED_AT:
             self._repeated += 1
             return
-        pace = self._pace.get(sequences, 1.0)
         begins = self._last <= 1 < rows
-        if rows != self._last:
-            self._changed(sequences, rows, rest_us / pace)
-            self._began = cause
-        elif rows <= len(self._rows):
+        changed = rows != self._last
+        if rows <= len(self._rows):
+            if sequences > 1:
+                self._observe_joint(sequences, rows, rest_us)
+            elif changed:
+                self._observe_change(rows, rest_us, begins)
+            else:
+                self._observe_rows(rows, rest_us)
+        if changed:
+            if self._last > 1:
+                known = self.stretch(self._began)
+                self._stretch[self._began] = known + _STRETCH * (1 + self._repeated - known)
+            self._last, self._repeated, self._began = rows, 0, cause
+        else:
             self._repeated += 1
-            off = _off(rest_us, self.rows(rows) * pace)
-            self._pace[sequences] = pace * (1.0 + _PACE * off)
-            if sequences == 1:
-                self._rows[rows - 1] *= 1.0 + _ENTRY * off
-                if rows > 1:
-                    self._batches *= 1.0 + _FACTOR * max(-_NUDGE, min(_NUDGE, off))
         if sequences == 1:
-            self._drafted(name, k, draft_us, pace, begins)
+            self._observe_drafts(name, k, draft_us, begins)
 
-    def _drafted(self, name: str, k: int, draft_us: float, pace: float, begins: bool) -> None:
+    def _observe_joint(self, sequences: int, rows: int, rest_us: float) -> None:
+        known = self._joint.get(sequences, 1.0)
+        self._joint[sequences] = known * (1.0 + _JOINT * _off(rest_us, self.rows(rows) * known))
+
+    def _observe_rows(self, rows: int, rest_us: float) -> None:
+        """A step with as many rows as the one before."""
+        passed = 1 if rows > 1 else _PLAIN_LOOKED_AT
+        self._pace.observe(rest_us / self._rows[rows - 1], rows > 1, passed)
+        if rows > 1:
+            self._rows[rows - 1] *= 1.0 + _ENTRY * _off(rest_us, self._now(self.rows(rows)))
+
+    def _observe_change(self, rows: int, rest_us: float, begins: bool) -> None:
+        """A step after one with another number of rows.
+
+        After single rows the pace is well known, and so it tells what batches cost; back at a
+        single row it tells what a change costs.
+        """
+        change = self.change
+        if begins and self._last:
+            spent = rest_us - self._now(change)
+            if spent > 0.0:
+                self._pace.observe(spent / self._rows[rows - 1], True, 1, _FIRST_NOISE)
+        elif rows == 1 and self._last and change > 0.0:
+            more = max(0.0, rest_us / self._pace.pace - self._rows[0])
+            self.change += _CHANGE * (min(more, 2.0 * change) - change)
+
+    def _observe_drafts(self, name: str, k: int, draft_us: float, begins: bool) -> None:
         table = self._drafting.get(name)
         if not table or k >= len(table) or table[k] <= 0.0:
             return
-        expected = table[k] * pace
+        expected = self._now(self.drafting(name, k))
         if begins and k:
-            more = max(0.0, draft_us - expected) / pace
+            more = max(0.0, draft_us - expected) / self._pace.pace
             known = self._catch_up[name]
-            most = 2.0 * known + expected / pace
+            most = 2.0 * known + expected / self._pace.pace
             self._catch_up[name] = known + _CATCH_UP * (min(more, most) - known)
             return
-        table[k] *= 1.0 + _ENTRY * _off(draft_us, expected)
+        table[k] *= 1.0 + _DRAFTING * _off(draft_us, expected)
 
-    def _changed(self, sequences: int, rows: int, rest_us: float) -> None:
-        if sequences == 1 and self._last and self.change > 0.0 and rows <= len(self._rows):
-            more = max(0.0, rest_us - self.rows(rows))
-            self.change += _ENTRY * (min(more, 2.0 * self.change) - self.change)
-        if self._last > 1:
-            known = self.stretch(self._began)
-            self._stretch[self._began] = known + _STRETCH * (1 + self._repeated - known)
-        self._last, self._repeated = rows, 0
+    def _now(self, cost: float) -> float:
+        """A cost in µs of this moment."""
+        return cost * self._pace.pace
 
     def table(self) -> dict[str, object]:
         """The numbers as they are now, for statistics."""

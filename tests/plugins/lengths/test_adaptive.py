@@ -177,7 +177,9 @@ def test_statistics_say_what_was_chosen_how_often(tmp_path):
 @pytest.fixture
 def cascaded():
     """An `adaptive` length that compares the suffix drafter's proposals, with costs of its own."""
-    suffix = SimpleNamespace(name="suffix", cheap=True, max_draft=None, parts=())
+    suffix = SimpleNamespace(
+        name="suffix", cheap=True, max_draft=None, parts=(), prospect=lambda sequence: 3
+    )
     length = AdaptiveLength(AdaptiveConfig(max=4, probe=0.0), Assembly(None, name="adaptive"))
     cascade = SimpleNamespace(name="cascade", parts=[suffix])
     length.open(SimpleNamespace(drafter=cascade, max_draft=4))
@@ -215,7 +217,9 @@ def test_evidence_that_misleads_in_one_text_is_left_alone_there(cascaded):
 
 def test_the_only_drafter_is_left_alone_as_well():
     length = AdaptiveLength(AdaptiveConfig(max=4, probe=0.0), Assembly(None, name="adaptive"))
-    suffix = SimpleNamespace(name="suffix", cheap=True, max_draft=None, parts=())
+    suffix = SimpleNamespace(
+        name="suffix", cheap=True, max_draft=None, parts=(), prospect=lambda sequence: 3
+    )
     length.open(SimpleNamespace(drafter=suffix, max_draft=4))
     length.start(CostTable((100.0, 140.0, 180.0, 220.0, 260.0), {"suffix": (1.0,) * 5}, 10.0))
 
