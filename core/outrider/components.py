@@ -206,6 +206,13 @@ class Drafter(Component):
         """
         return None
 
+    def meanwhile(self, sequences: Sequence[Seq], drafts: Sequence[Draft]) -> None:
+        """The target is busy with these drafts, and nothing of it may be read yet.
+
+        Called where the target is computed elsewhere (`Context.ahead`), for work that would keep
+        it waiting later on.
+        """
+
     def commit(self, sequences: Sequence[Seq], steps: Sequence[Step]) -> None:
         """A step is over; `sequence.tokens` already ends with `step.tokens`.
 

@@ -77,6 +77,8 @@ class Decoder:
         self._committed = _overridden(sampler.commit, Sampler.commit)
         self._rows = _overridden(draft_length.rows, DraftLength.rows) if padding else None
         self._padding = padding
+        self._ahead = engine.target.ahead
+        self._meanwhile = _overridden(drafter.meanwhile, Drafter.meanwhile)
         self._clock = 0
 
     # --- the start of a sequence --------------------------------------------------------------
@@ -202,6 +204,10 @@ class Decoder:
             self._before_verify(sequences, padded)
         t1 = now()
         rows = self.verifier.verify(sequences, padded)
+        if self._ahead:
+            if self._meanwhile is not None:
+                self._meanwhile(sequences, drafts)
+            self.engine.target.wait()
         t2 = now()
         answers = self.sampler.accept(sequences, drafts, rows)
         t3 = now()

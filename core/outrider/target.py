@@ -149,6 +149,13 @@ class Batch(Protocol):
         """Copy rows of a buffer into the embeddings of rows from `at`."""
         ...
 
+    def borrow_rows(self, rows: RowBuffer, first: int) -> None:
+        """Let rows of a buffer, from `first` on, be the embeddings of all rows until `clear`.
+
+        They must stay as they are until the batch is decoded. Raises EngineError.
+        """
+        ...
+
     def take_hidden(self, at: int, source: Context, row: int, count: int = 1) -> None:
         """Copy `nextn` rows that `source` exported into the embeddings of rows from `at`."""
         ...
@@ -192,6 +199,10 @@ class Context(Protocol):
 
     def submit(self) -> None:
         """Begin decoding the rows of `batch`; reading waits for them. Raises EngineError."""
+        ...
+
+    def wait(self) -> None:
+        """Wait for what was submitted."""
         ...
 
     def embedding_batch(self, width: int) -> Batch:

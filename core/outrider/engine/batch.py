@@ -48,6 +48,7 @@ class LlamaBatch:
         self._sequence_pointers = ffi.new("int32_t *[]", [sequences + i for i in range(capacity)])
         self._positions = ffi.cast("int32_t *", self.positions.ctypes.data)
         self._width = width
+        self._borrowed = False
         self._embeddings = 0 if self.embeddings is None else self.embeddings.ctypes.data
         s = self._struct
         s.token = ffi.cast("int32_t *", self.tokens.ctypes.data) if tokens else ffi.NULL
@@ -65,6 +66,9 @@ class LlamaBatch:
     def clear(self) -> None:
         """Forget all rows."""
         self.size = 0
+        if self._borrowed:
+            self._struct.embd = ffi.cast("float *", self._embeddings)
+            self._borrowed = False
 
     def add(self, token: int, position: int, sequence: int, output: bool = False) -> int:
         """Append one row and return its index."""
@@ -111,6 +115,12 @@ class LlamaBatch:
         width = self._width
         to = self._embeddings_at(at, count)
         _lib.copy(to, rows.place(first, count, width), 4 * width * count)
+
+    def borrow_rows(self, rows: RowBuffer, first: int) -> None:
+        """Let rows of a buffer, from `first` on, be the embeddings of all rows until `clear`."""
+        address = rows.place(first, self.size, self._width)
+        self._struct.embd = ffi.cast("float *", address)
+        self._borrowed = True
 
     def take_hidden(self, at: int, source: Any, row: int, count: int = 1) -> None:
         """Copy exported `nextn` rows of a context into the embeddings of rows from `at`."""

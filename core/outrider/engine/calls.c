@@ -40,21 +40,25 @@ int32_t submit(context_calls *c, const call_batch *batch) {
         return TOO_MANY_OUTPUTS;
     int64_t start = now(c);
     c->status = c->lib->decode(c->ctx, *batch);
-    c->inside_ns += now(c) - start;
+    int64_t spent = now(c) - start;
+    c->submit_ns += spent;
+    c->inside_ns += spent;
     c->decodes++;
     return c->status;
 }
 
-static void wait(context_calls *c) {
+void finish(context_calls *c) {
     int64_t start = now(c);
     c->lib->synchronize(c->ctx);
-    c->inside_ns += now(c) - start;
+    int64_t spent = now(c) - start;
+    c->wait_ns += spent;
+    c->inside_ns += spent;
 }
 
 int32_t decode(context_calls *c, const call_batch *batch) {
     int32_t status = submit(c, batch);
     /* every caller reads the results next, so waiting here costs nothing and dates honestly */
-    if (status != TOO_MANY_OUTPUTS) wait(c);
+    if (status != TOO_MANY_OUTPUTS) finish(c);
     return status;
 }
 
@@ -139,7 +143,7 @@ int32_t chain(context_calls *c, call_batch *batch, int32_t n, int32_t *rows,
     for (int32_t depth = 0;; depth++) {
         int32_t going = 0;
         int32_t status = begun ? 0 : decode(c, batch);
-        if (begun) wait(c);
+        if (begun) finish(c);
         begun = false;
         if (status) return status == TOO_MANY_OUTPUTS ? status : CALL_FAILED;
         for (int32_t i = 0; i < n; i++) {

@@ -58,10 +58,15 @@ typedef struct {
     int32_t status;    /* what the last llama_decode answered */
     int32_t decodes;   /* calls of llama_decode so far */
     int64_t inside_ns; /* time inside libllama so far */
+    int64_t submit_ns; /* of it in llama_decode, which an accelerator leaves before it is done */
+    int64_t wait_ns;   /* of it waiting for results */
 } context_calls;
 
 /* Decodes a batch without waiting for the results. Answers like `decode`. */
 int32_t submit(context_calls *c, const call_batch *batch);
+
+/* Waits for what was submitted. */
+void finish(context_calls *c);
 
 /* Decodes a batch and waits for the results. Answers what llama_decode did, or TOO_MANY_OUTPUTS. */
 int32_t decode(context_calls *c, const call_batch *batch);

@@ -130,6 +130,10 @@ class LlamaContext:
         if answer:
             raise self._failure(batch, answer)
 
+    def wait(self) -> None:
+        """Wait for what was submitted."""
+        _lib.finish(self.calls)
+
     def decode_embeddings(self, batch: LlamaBatch) -> None:
         """Begin decoding rows of another batch made for this context (embedding rows)."""
         self.submit(batch)

@@ -68,6 +68,10 @@ class ScriptedBatch:
         assert self.embeddings is not None
         self.embeddings[at : at + count] = rows.array[first : first + count]
 
+    def borrow_rows(self, rows: RowBuffer, first: int) -> None:
+        """Copy them: the toy is in no hurry."""
+        self.take_rows(0, rows, first, self.size)
+
     def take_hidden(self, at: int, source: Context, row: int, count: int = 1) -> None:
         """Copy hidden rows that `source` exported into the embeddings of rows from `at`."""
         assert self.embeddings is not None
@@ -150,6 +154,9 @@ class ScriptedContext:
     def submit(self) -> None:
         """Decode the rows of `batch`: the toy has nothing else to do."""
         self.decode()
+
+    def wait(self) -> None:
+        """Nothing is ever under way."""
 
     def chain(self, rows: list[int], lengths: list[int], *, begun: bool = False) -> list[list[int]]:
         """Decode `batch`, and let its output rows be continued by their most likely tokens."""

@@ -186,6 +186,11 @@ class CascadeDrafter(Drafter):
         for drafter in self.drafters:
             drafter.observe(sequence, row, count)
 
+    def meanwhile(self, sequences: ListOf[Sequence], drafts: ListOf[Draft]) -> None:
+        """Tell all drafters."""
+        for drafter in self.drafters:
+            drafter.meanwhile(sequences, drafts)
+
     def commit(self, sequences: ListOf[Sequence], steps: ListOf[Step]) -> None:
         """Tell all drafters."""
         for drafter in self.drafters:

@@ -107,7 +107,12 @@ class BlockDrafter(Drafter):
             self._context.attach_argmax()
         waiting = max(self.config.waiting, block)
         self._injector = Injector(
-            engine.target, self._context, model.target_layers, runtime.max_sequences, waiting
+            engine.target,
+            self._context,
+            model.target_layers,
+            runtime.max_sequences,
+            waiting,
+            keep=block if self._context.steady else 0,
         )
         self._row: NDArray[np.float32] = np.full(engine.target.n_vocab, -np.inf, np.float32)
 
@@ -141,7 +146,22 @@ class BlockDrafter(Drafter):
                 for sequence, step in zip(sequences, steps, strict=True)
                 if step.draft.source == self.name and sequence.finish is None
             ]
-            self._injector.flush(going)
+            self._injector.flush(going, self._shape(steps))
+
+    def _shape(self, steps: ListOf[Step]) -> int:
+        """Rows of every injection after steps with so many drafts, 0 for as few as possible."""
+        if not self._context.steady or len(steps) != 1:
+            return 0
+        return len(steps[0].draft.tokens) + 1
+
+    def meanwhile(self, sequences: ListOf[Sequence], drafts: ListOf[Draft]) -> None:
+        """Have the graph of the next injection built, by repeating the last one.
+
+        llama.cpp keeps one graph, and that of the block is another one: building it anew takes
+        longer than the injection itself.
+        """
+        if self._context.steady and len(drafts) == 1 and drafts[0].source == self.name:
+            self._injector.repeat(sequences[0].id, len(drafts[0].tokens) + 1)
 
     def rewind(self, slot: Slot, length: int) -> None:
         """Cut the drafter's cache along with the target's memory."""
@@ -183,8 +203,8 @@ class BlockDrafter(Drafter):
         if self._context.length(slot.id) != cached:
             self._context.clear(slot.id)
             raise EngineError("the saved state of the block drafter does not fit this model")
-        state.cached, state.count = cached, count
-        state.waiting[:] = np.frombuffer(rows, np.float32).reshape(state.waiting.shape)
+        shape = (count, state.rows.shape[1])
+        state.restart(cached, np.frombuffer(rows, np.float32).reshape(shape))
 
     # --- drafting -----------------------------------------------------------------------------
 
@@ -194,7 +214,7 @@ class BlockDrafter(Drafter):
         active = [i for i, limit in enumerate(limits) if limit > 0]
         if not active:
             return drafts
-        self._injector.flush(sequences[i].id for i in active)
+        self._injector.flush([sequences[i].id for i in active])
         # the convolutions need blocks of equal length, whole within one pass
         block = max(limits[i] for i in active) + 1
         together = max(1, self._context.batch.capacity // block)

@@ -24,7 +24,11 @@ class ChainVerifier(Verifier):
             rows.append(
                 batch.extend((sequence.tokens[-1], *draft.tokens), slot.length, slot.id, True)
             )
-        self._target.decode()
+        if self._target.ahead:
+            # the decoder waits for it
+            self._target.submit()
+        else:
+            self._target.decode()
         return rows
 
 

@@ -198,6 +198,34 @@ def test_rows_that_a_buffer_does_not_have_are_neither_read_nor_written(contexts,
     assert not rows.array.any()
 
 
+def test_borrowed_rows_are_the_embeddings_until_the_batch_is_cleared(contexts):
+    engine, target, head = contexts
+    feed(engine, target, head, PROMPTS[:1])
+    rows = RowBuffer(4, target.n_embd)
+    target.keep_hidden(0, 3, rows, 1)
+    batch = head.batch
+
+    def drafted(borrow):
+        head.clear(0)
+        batch.clear()
+        batch.extend([5, 6, 7], 0, 0, last_output=True)
+        if borrow:
+            batch.borrow_rows(rows, 1)
+        else:
+            batch.take_rows(0, rows, 1, 3)
+        head.decode()
+        return head.logits(2).copy()
+
+    copied = drafted(False)
+    batch.embeddings[:3] = 7.0
+    assert np.array_equal(drafted(True), copied)
+    assert (batch.embeddings[:3] == 7.0).all()
+    assert np.array_equal(drafted(False), copied), "its own rows count again"
+    batch.extend([1] * 2, 3, 0)
+    with pytest.raises(EngineError, match="4 rows of"):
+        batch.borrow_rows(rows, 0)
+
+
 def test_rows_of_another_width_are_not_copied(contexts):
     engine, target, head = contexts
     feed(engine, target, head, PROMPTS[:1])

@@ -11,6 +11,7 @@ from bench import prompts
 from outrider import ConfigError, EngineError, Pipeline, Request
 from outrider.divergence import first_divergence
 from outrider.native import RowSampler, SamplingOptions
+from outrider_dflash2.injection import Waiting
 
 from tests.conftest import ROOT, THREADS
 
@@ -420,6 +421,59 @@ def test_on_an_accelerator_rows_are_injected_while_the_step_ends(chosen):
                 texts.append(tuple(sequence.tokens))
             found.append(texts)
     assert found[0] == found[1]
+
+
+def test_on_an_accelerator_injections_keep_their_shape_and_repeat_meanwhile(chosen):
+    """The repeated rows leave the cache as it was: drafts hold as often, texts are the same."""
+    found, accepted, shapes = [], [], {}
+    for habits in ("off", "on"):
+        overrides = [THREADS, f"engine.ahead={habits}", f"engine.steady={habits}"]
+        overrides += ["draft_length={use: fixed, k: 3}"]
+        with Pipeline.load(FILE, overrides=overrides).open() as pipeline:
+            injector, sizes = pipeline.drafter._injector, shapes.setdefault(habits, [])
+            inject = injector._context.decode_embeddings
+
+            def counted(batch, inject=inject, sizes=sizes):
+                sizes.append(batch.size)
+                inject(batch)
+
+            injector._context.decode_embeddings = counted
+            texts = []
+            for prompt in chosen[:3]:
+                sequence = pipeline.start(request(prompt))
+                while not sequence.done:
+                    pipeline.step([sequence])
+                    state = injector.slots[sequence.id]
+                    # the last step's rows are never asked for
+                    if habits == "on" and not sequence.done:
+                        length = len(sequence.tokens) - 1
+                        assert state.cached == injector._context.length(sequence.id) == length
+                texts.append(tuple(sequence.tokens))
+            found.append(texts)
+            known = pipeline.statistics
+            accepted.append(sum(known.accepted) / sum(known.proposed))
+    assert found[0] == found[1]
+    assert accepted[1] == pytest.approx(accepted[0], abs=0.02)
+    assert shapes["on"].count(4) > 0.9 * len(shapes["on"])
+    assert shapes["off"].count(4) < 0.9 * len(shapes["off"])
+
+
+def test_rows_of_cached_positions_are_kept_for_injections_of_one_shape():
+    state = Waiting(8, 2, keep=3)
+    for step in range(40):
+        n = 1 + step % 3
+        at = state.append(n)
+        first = state.length - n
+        state.rows[at : at + n] = np.arange(first, first + n)[:, None]
+        assert state.waiting[:, 0].tolist() == list(range(state.cached, state.length))
+        if step % 2:
+            state.injected()
+        if step == 20:
+            state.cut(state.length - 4)
+        kept = state.rows[: state.kept, 0].tolist()
+        assert kept == list(range(state.cached - state.kept, state.cached))
+    state.cut(1)
+    assert (state.cached, state.count) == (1, 0)
 
 
 def test_a_greedy_pipeline_walks_the_best_path_without_q(dflash2, chosen):
