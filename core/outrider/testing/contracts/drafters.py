@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as ListOf
 from typing import ClassVar
 
 import pytest
 
-from outrider.sequence import Request
+from outrider.sequence import Request, Sequence
+from outrider.step import Draft
 from outrider.testing.contracts.base import ComponentContract, record_proposals, requests
 from outrider.testing.doubles import ReplayCache
 from outrider.testing.harness import decode_all, emitted, plain_tokens
@@ -49,6 +51,23 @@ class DrafterContract(ComponentContract):
             for limits in ([0, 3], [3, 0], [0, 0]):
                 drafts = pipeline.drafter.propose(active, limits)
                 assert all(len(d.tokens) <= n for d, n in zip(drafts, limits, strict=True))
+
+    def test_its_prospects_are_what_it_proposes(self) -> None:
+        """Where it names a grade beforehand, its proposal has that one, or is empty; 0 is empty."""
+        with self.opened(draft_length=_RANDOM) as pipeline:
+            drafter = pipeline.drafter
+            propose = drafter.propose
+
+            def checked(sequences: ListOf[Sequence], limits: ListOf[int]) -> ListOf[Draft]:
+                prospects = [drafter.prospect(s) for s in sequences]
+                drafts = propose(sequences, limits)
+                for prospect, draft in zip(prospects, drafts, strict=True):
+                    if draft.tokens and prospect is not None:
+                        assert prospect == draft.evidence != 0
+                return drafts
+
+            drafter.propose = checked
+            decode_all(pipeline, requests(pipeline, 3))
 
     def test_it_serves_every_memory(self) -> None:
         """Rollback by truncation and by checkpoint, besides the snapshot ring."""
