@@ -277,8 +277,9 @@ class AdaptiveLength(DraftLength):
         """
         if k >= len(rates):
             return k
-        longer, least = k + 1, 0
-        if best_length([*rates[:k], 1.0], costs)[0] <= k:
+        least = 0
+        longer = best_length([*rates[:k], 1.0, *rates[k + 1 :]], costs)[0]
+        if longer <= k:
             longer, rate = best_length([*rates[:k], *[1.0] * (len(rates) - k)], costs)
             if longer <= k or rate * costs[k] < _WORTH_A_LONG_SHOT * expected_tokens(rates, k):
                 return k
