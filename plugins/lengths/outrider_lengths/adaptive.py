@@ -272,8 +272,8 @@ class AdaptiveLength(DraftLength):
     ) -> int:
         """The length `k`, or a longer one where it is time to see whether that has become better.
 
-        One more draft is tried where it would pay if only that one were certain to hold. Where
-        several would have to be better than they were, they are tried together, and rarely.
+        More drafts are tried where they would pay if only the next one were certain to hold: as
+        many as pay then. Where several would have to be better, that is tried rarely.
         """
         if k >= len(rates):
             return k
