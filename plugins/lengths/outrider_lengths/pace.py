@@ -8,10 +8,12 @@ _NOISE = 0.08**2
 """Variance of the time of one step, in logarithms like all of these."""
 _UNKNOWN = 0.25**2
 """Variance of what a table from another hour says."""
-_DRIFT = 0.02**2
+_DRIFT = 0.007**2
 """How much the pace of everything may change in one step."""
-_BATCH_DRIFT = 0.01**2
-"""How much the pace of batches may change beside that."""
+_BATCH_DRIFT = 0.02**2
+"""How much the pace of batches may change beside that. It is the larger one, so that a stretch of
+nothing but batches that become slower is blamed on them: then plain steps come
+sooner, and show what is true."""
 _OUTLIER = 3.0
 """Standard deviations beyond which an observation counts only if the one of its kind before it
 agrees."""
