@@ -67,6 +67,8 @@ class _Try:
 
     best: int
     length: int
+    needed: int
+    """Drafts that have to hold for it to have succeeded."""
     prober: Prober
 
 
@@ -293,7 +295,7 @@ class AdaptiveLength(DraftLength):
         state.looked[depth] = state.steps
         if self._wasted > afforded or not prober.due(state.steps == 0 and k == 0, passed):
             return k
-        state.probing[key] = _Try(k, longer, prober)
+        state.probing[key] = _Try(k, longer, longer if least else k + 1, prober)
         return longer
 
     # --- learning -----------------------------------------------------------------------------
@@ -351,8 +353,9 @@ class AdaptiveLength(DraftLength):
             if attempt is not None and k > attempt.best and (accepted > attempt.best or rejected):
                 usual = self._cost(name, attempt.best)
                 extra = self._cost(name, attempt.length) + 2 * self._costs.change - usual
-                attempt.prober.result(accepted == k, extra / usual)
-                if accepted < k:
+                held = accepted >= min(k, attempt.needed)
+                attempt.prober.result(held, extra / usual)
+                if not held:
                     self._wasted += max(0.0, extra - accepted * usual)
 
     def _weigh(self, state: _State, name: str, k: int, tokens: int) -> None:
