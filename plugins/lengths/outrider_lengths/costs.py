@@ -127,19 +127,14 @@ class Costs:
 
     def steps(self, cause: tuple[str, int], bound: int) -> list[float]:
         """A step of one sequence with 0 … `bound` drafts of a drafter, by their number."""
-        table, batches, last = self._rows, self._pace.batches, self._last
-        drafting = self._drafting.get(cause[0]) or [0.0]
+        last = self._last
         # the way there is the same for all other numbers of rows, except back to a single one
         way = self.transition(3 if last == 2 else 2, cause)
         costs: list[float] = []
         for k in range(bound + 1):
-            rows = self.padded(1 + k) if self._padding else 1 + k
-            cost = table[rows - 1] if rows <= len(table) else lookup(table, rows - 1)
-            if rows > 1:
-                cost *= batches
-                if rows != last:
-                    cost += way
-            costs.append(cost + (drafting[k] if k < len(drafting) else lookup(drafting, k)))
+            rows = self.padded(1 + k)
+            cost = self.rows(rows) + self.drafting(cause[0], k)
+            costs.append(cost if rows in (1, last) else cost + way)
         return costs
 
     def observe(

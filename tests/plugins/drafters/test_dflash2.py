@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench import prompts
-from outrider import ConfigError, EngineError, Pipeline, Request
+from outrider import ConfigError, EngineError, FinishReason, Pipeline, Request
 from outrider.divergence import first_divergence
 from outrider.native import RowSampler, SamplingOptions
 from outrider_dflash2.injection import Waiting
@@ -456,6 +456,47 @@ def test_on_an_accelerator_injections_keep_their_shape_and_repeat_meanwhile(chos
     assert accepted[1] == pytest.approx(accepted[0], abs=0.02)
     assert shapes["on"].count(4) > 0.9 * len(shapes["on"])
     assert shapes["off"].count(4) < 0.9 * len(shapes["off"])
+
+
+HABITS = ["engine.ahead=on", "engine.steady=on"]
+
+
+def test_kept_rows_follow_other_lengths_plain_steps_and_joint_batches(chosen):
+    overrides = [THREADS, *HABITS, "max_sequences=2", "engine.context=1024"]
+    first, second = chosen[:2]
+    with Pipeline.load(FILE, overrides=overrides).open() as pipeline:
+        alone = [pipeline.run(request(p)).token_ids for p in (first, second)]
+        both = [pipeline.start(request(p)) for p in (first, second)]
+        lengths = iter([3, 0, 2, 7, 0, 0, 1] * 200)
+        pipeline.decoder.draft_length.choose = lambda found: [next(lengths) for _ in found]
+        turn = 0
+        while left := [s for s in both if not s.done]:
+            pipeline.step(left if turn % 3 else left[:1])
+            turn += 1
+            for s in left:
+                if not s.done:
+                    state = pipeline.drafter._injector.slots[s.id]
+                    assert state.length == len(s.tokens) - 1
+                    assert state.cached == pipeline.drafter._context.length(s.id)
+        assert [tuple(s.tokens[len(s.request.prompt) :]) for s in both] == alone
+
+
+def test_what_fails_while_the_target_is_busy_ends_that_request_only(chosen):
+    with Pipeline.load(FILE, overrides=[THREADS, *HABITS]).open() as pipeline:
+        whole = pipeline.run(request(chosen[0])).token_ids
+        meanwhile = pipeline.decoder._meanwhile
+
+        def fails(sequences, drafts):
+            raise EngineError("the device is gone")
+
+        sequence = pipeline.start(request(chosen[0]))
+        pipeline.step([sequence])
+        pipeline.decoder._meanwhile = fails
+        with pytest.raises(EngineError, match="the device is gone"):
+            pipeline.step([sequence])
+        assert sequence.finish.reason is FinishReason.ERROR
+        pipeline.decoder._meanwhile = meanwhile
+        assert pipeline.run(request(chosen[0])).token_ids == whole
 
 
 def test_rows_of_cached_positions_are_kept_for_injections_of_one_shape():

@@ -95,6 +95,20 @@ def test_who_leaves_plain_decoding_pays_for_the_way_back_too():
     assert costs.transition(2) == pytest.approx(costs.change / costs.stretch())
 
 
+@pytest.mark.parametrize("before", [(), (1,), (2,), (3,), (1, 2), (3, 1), (1, 1, 3)])
+@pytest.mark.parametrize("padding", [0, 1])
+def test_the_costs_of_steps_are_the_sums_of_their_parts(before, padding):
+    cliff = CostTable((100.0, 190.0, 150.0, 260.0), {"mtp": (5.0, 30.0, 60.0)}, change=20.0)
+    costs, cause = Costs(cliff, padding), ("mtp", 0)
+    for rows in before:
+        observe(costs, rows, 230.0, draft_us=40.0, k=rows - 1, times=2)
+    for k, cost in enumerate(costs.steps(cause, 5)):
+        rows = costs.padded(1 + k)
+        parts = costs.rows(rows) + costs.drafting("mtp", k) + costs.transition(rows, cause)
+        assert cost == pytest.approx(parts)
+    assert len(costs.steps(("unheard of", 3), 2)) == 3
+
+
 def test_long_stretches_make_leaving_cheaper_a_step():
     costs = Costs(TABLE)
     for _ in range(60):
