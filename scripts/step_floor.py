@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -21,7 +22,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from bench import machine
-from outrider import Pipeline, Request
+from outrider import OutriderError, Pipeline, Request
 
 ROOT = Path(__file__).resolve().parents[1]
 RATES = [0.9, 0.8, 0.7]
@@ -30,8 +31,8 @@ WARM_UP = 4
 PROMPT = 300
 
 
-def main() -> None:
-    """Measure and write."""
+def main() -> int:
+    """Measure and write; returns the exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -42,6 +43,19 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], help="more overrides")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    try:
+        record = measure(options)
+    except OutriderError as error:
+        print(f"step_floor: {error}", file=sys.stderr)
+        return 1
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    print(json.dumps({k: v for k, v in record.items() if k != "machine"}, indent=1))
+    return 0
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """The head and the target apart, and steps of one or two pipelines."""
     record: dict[str, Any] = {
         "machine": machine.describe(),
         "settings": {
@@ -59,8 +73,7 @@ def main() -> None:
         use = f"drafter={{use: dflash2, model: {Path(options.drafter).absolute()}}}"
         with opened("dflash2", options, use) as pipeline:
             record["in the loop, dflash2"] = in_loop(pipeline, options.tokens)
-    options.out.write_text(json.dumps(record, indent=1) + "\n")
-    print(json.dumps({k: v for k, v in record.items() if k != "machine"}, indent=1))
+    return record
 
 
 def opened(name: str, options: argparse.Namespace, *more: str) -> Pipeline:
@@ -172,4 +185,4 @@ def timed(context: Any, outputs: Any, again: Callable[[], Any]) -> dict[str, flo
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
