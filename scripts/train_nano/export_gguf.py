@@ -29,7 +29,85 @@ TYPES = {"f32": Q.F32, "f16": Q.F16, "q8_0": Q.Q8_0}
 TOKEN_NORMAL, TOKEN_CONTROL, TOKEN_USER = 1, 3, 4
 
 
-class Exporter:
+class Walk:
+    """All tensors of the two models under their names in GGUF, for writing and for reading."""
+
+    def tensor(self, name: str, tensor: Tensor, quantize: bool = False) -> None:
+        raise NotImplementedError
+
+    def decay(self, name: str, a_log: Tensor) -> None:
+        """`a_log` stands in the file as -exp(a_log)."""
+        raise NotImplementedError
+
+    def target(self, config: NanoConfig, model: Target) -> None:
+        c = config.target
+        self.tensor("token_embd.weight", model.embed.weight, quantize=True)
+        self.tensor("output_norm.weight", model.norm.weight)
+        for i, block in enumerate(model.blocks):
+            blk = f"blk.{i}"
+            self.tensor(f"{blk}.attn_norm.weight", block.attn_norm.weight)
+            self.tensor(f"{blk}.post_attention_norm.weight", block.post_norm.weight)
+            if isinstance(block.mixer, GatedDeltaNet):
+                self.delta_net(blk, block.mixer)
+            else:
+                self.attention(blk, block.mixer)
+            self.feed_forward(blk, block.ffn)
+        blk, m = f"blk.{c.n_layer}", model.mtp
+        self.tensor(f"{blk}.attn_norm.weight", m.attn_norm.weight)
+        self.tensor(f"{blk}.post_attention_norm.weight", m.post_norm.weight)
+        self.attention(blk, m.mixer)
+        self.feed_forward(blk, m.ffn)
+        self.tensor(f"{blk}.nextn.eh_proj.weight", m.eh_proj.weight, quantize=True)
+        self.tensor(f"{blk}.nextn.enorm.weight", m.enorm.weight)
+        self.tensor(f"{blk}.nextn.hnorm.weight", m.hnorm.weight)
+        self.tensor(f"{blk}.nextn.shared_head_norm.weight", m.head_norm.weight)
+
+    def drafter(self, model: Drafter) -> None:
+        self.tensor("fc.weight", model.fc.weight, quantize=True)
+        self.tensor("enc.output_norm.weight", model.enc_norm.weight)
+        self.tensor("output_norm.weight", model.norm.weight)
+        self.tensor("selector_predecessor.weight", model.sel_prev.weight, quantize=True)
+        self.tensor("selector_successor.weight", model.sel_next.weight, quantize=True)
+        self.tensor("selector_hidden.weight", model.sel_hidden.weight, quantize=True)
+        for i, b in enumerate(model.blocks):
+            blk = f"blk.{i}"
+            self.tensor(f"{blk}.attn_norm.weight", b.attn_norm.weight)
+            self.attention(blk, b)
+            self.tensor(f"{blk}.attn_conv_base", b.attn_conv.base)
+            self.tensor(f"{blk}.attn_conv_proj.weight", b.attn_conv.proj.weight, quantize=True)
+            self.tensor(f"{blk}.ffn_norm.weight", b.ffn_norm.weight)
+            self.feed_forward(blk, b.ffn)
+            self.tensor(f"{blk}.ffn_conv_base", b.ffn_conv.base)
+            self.tensor(f"{blk}.ffn_conv_proj.weight", b.ffn_conv.proj.weight, quantize=True)
+
+    def attention(self, blk: str, m: GatedAttention | DrafterBlock) -> None:
+        for ours, theirs in (
+            ("q", "attn_q"),
+            ("k", "attn_k"),
+            ("v", "attn_v"),
+            ("o", "attn_output"),
+        ):
+            self.tensor(f"{blk}.{theirs}.weight", getattr(m, ours).weight, quantize=True)
+        self.tensor(f"{blk}.attn_q_norm.weight", m.q_norm.weight)
+        self.tensor(f"{blk}.attn_k_norm.weight", m.k_norm.weight)
+
+    def delta_net(self, blk: str, m: GatedDeltaNet) -> None:
+        self.tensor(f"{blk}.attn_qkv.weight", m.qkv.weight, quantize=True)
+        self.tensor(f"{blk}.attn_gate.weight", m.z.weight, quantize=True)
+        self.tensor(f"{blk}.ssm_out.weight", m.out.weight, quantize=True)
+        self.tensor(f"{blk}.ssm_beta.weight", m.beta.weight)
+        self.tensor(f"{blk}.ssm_alpha.weight", m.alpha.weight)
+        self.tensor(f"{blk}.ssm_conv1d.weight", m.conv)
+        self.tensor(f"{blk}.ssm_dt.bias", m.dt_bias)
+        self.decay(f"{blk}.ssm_a", m.a_log)
+        self.tensor(f"{blk}.ssm_norm.weight", m.norm.weight)
+
+    def feed_forward(self, blk: str, m: FeedForward) -> None:
+        for part in ("gate", "up", "down"):
+            self.tensor(f"{blk}.ffn_{part}.weight", getattr(m, part).weight, quantize=True)
+
+
+class Exporter(Walk):
     def __init__(self, path: Path, arch: str, kind: str) -> None:
         self.writer = GGUFWriter(path, arch)
         self.arch, self.kind = arch, kind
@@ -50,6 +128,9 @@ class Exporter:
             self.writer.add_tensor(name, gguf.quants.quantize(data, qtype), raw_dtype=qtype)
         else:
             self.writer.add_tensor(name, data.astype(np.float16) if qtype == Q.F16 else data)
+
+    def decay(self, name: str, a_log: Tensor) -> None:
+        self.tensor(name, -a_log.float().exp())
 
     def general(self, name: str, description: str, file_type: int) -> None:
         w = self.writer
@@ -89,32 +170,6 @@ class Exporter:
         if template is not None:
             w.add_chat_template(template)
 
-    def attention(self, blk: str, m: GatedAttention | DrafterBlock) -> None:
-        for ours, theirs in (
-            ("q", "attn_q"),
-            ("k", "attn_k"),
-            ("v", "attn_v"),
-            ("o", "attn_output"),
-        ):
-            self.tensor(f"{blk}.{theirs}.weight", getattr(m, ours).weight, quantize=True)
-        self.tensor(f"{blk}.attn_q_norm.weight", m.q_norm.weight)
-        self.tensor(f"{blk}.attn_k_norm.weight", m.k_norm.weight)
-
-    def delta_net(self, blk: str, m: GatedDeltaNet) -> None:
-        self.tensor(f"{blk}.attn_qkv.weight", m.qkv.weight, quantize=True)
-        self.tensor(f"{blk}.attn_gate.weight", m.z.weight, quantize=True)
-        self.tensor(f"{blk}.ssm_out.weight", m.out.weight, quantize=True)
-        self.tensor(f"{blk}.ssm_beta.weight", m.beta.weight)
-        self.tensor(f"{blk}.ssm_alpha.weight", m.alpha.weight)
-        self.tensor(f"{blk}.ssm_conv1d.weight", m.conv)
-        self.tensor(f"{blk}.ssm_dt.bias", m.dt_bias)
-        self.tensor(f"{blk}.ssm_a", -m.a_log.float().exp())
-        self.tensor(f"{blk}.ssm_norm.weight", m.norm.weight)
-
-    def feed_forward(self, blk: str, m: FeedForward) -> None:
-        for part in ("gate", "up", "down"):
-            self.tensor(f"{blk}.ffn_{part}.weight", getattr(m, part).weight, quantize=True)
-
     def finish(self) -> None:
         self.writer.write_header_to_file()
         self.writer.write_kv_data_to_file()
@@ -151,26 +206,7 @@ def export_target(
     e.key("ssm.inner_size", c.gdn_dim)
     e.key("vocab_size", c.vocab_size)
     e.vocabulary(tokenizer, template)
-    e.tensor("token_embd.weight", model.embed.weight, quantize=True)
-    e.tensor("output_norm.weight", model.norm.weight)
-    for i, block in enumerate(model.blocks):
-        blk = f"blk.{i}"
-        e.tensor(f"{blk}.attn_norm.weight", block.attn_norm.weight)
-        e.tensor(f"{blk}.post_attention_norm.weight", block.post_norm.weight)
-        if isinstance(block.mixer, GatedDeltaNet):
-            e.delta_net(blk, block.mixer)
-        else:
-            e.attention(blk, block.mixer)
-        e.feed_forward(blk, block.ffn)
-    blk, m = f"blk.{c.n_layer}", model.mtp
-    e.tensor(f"{blk}.attn_norm.weight", m.attn_norm.weight)
-    e.tensor(f"{blk}.post_attention_norm.weight", m.post_norm.weight)
-    e.attention(blk, m.mixer)
-    e.feed_forward(blk, m.ffn)
-    e.tensor(f"{blk}.nextn.eh_proj.weight", m.eh_proj.weight, quantize=True)
-    e.tensor(f"{blk}.nextn.enorm.weight", m.enorm.weight)
-    e.tensor(f"{blk}.nextn.hnorm.weight", m.hnorm.weight)
-    e.tensor(f"{blk}.nextn.shared_head_norm.weight", m.head_norm.weight)
+    e.target(config, model)
     e.finish()
 
 
@@ -201,22 +237,7 @@ def export_drafter(
     e.key("target_layers", list(c.target_layers))
     e.key("vocab_size", t.vocab_size)
     e.vocabulary(tokenizer, None)
-    e.tensor("fc.weight", model.fc.weight, quantize=True)
-    e.tensor("enc.output_norm.weight", model.enc_norm.weight)
-    e.tensor("output_norm.weight", model.norm.weight)
-    e.tensor("selector_predecessor.weight", model.sel_prev.weight, quantize=True)
-    e.tensor("selector_successor.weight", model.sel_next.weight, quantize=True)
-    e.tensor("selector_hidden.weight", model.sel_hidden.weight, quantize=True)
-    for i, b in enumerate(model.blocks):
-        blk = f"blk.{i}"
-        e.tensor(f"{blk}.attn_norm.weight", b.attn_norm.weight)
-        e.attention(blk, b)
-        e.tensor(f"{blk}.attn_conv_base", b.attn_conv.base)
-        e.tensor(f"{blk}.attn_conv_proj.weight", b.attn_conv.proj.weight, quantize=True)
-        e.tensor(f"{blk}.ffn_norm.weight", b.ffn_norm.weight)
-        e.feed_forward(blk, b.ffn)
-        e.tensor(f"{blk}.ffn_conv_base", b.ffn_conv.base)
-        e.tensor(f"{blk}.ffn_conv_proj.weight", b.ffn_conv.proj.weight, quantize=True)
+    e.drafter(model)
     e.finish()
 
 

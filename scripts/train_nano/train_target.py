@@ -5,7 +5,8 @@
 It stops by the clock, saves, and resumes. `--data` holds what prepare.py made; RUN keeps rows,
 weights and momenta for the next call on the same machine; OUT receives the weights in pieces of at
 most 16 MB. With weights in RUN, the call goes on where they stopped; the learning rate follows the
-sum of all calls, `--total`.
+sum of all calls, `--total`. On several GPUs, start one process each with the same arguments and the
+variables of nano/replicas.py; numbers of rows are those of one process.
 """
 
 from __future__ import annotations
@@ -24,19 +25,23 @@ import torch.nn.functional as F  # noqa: N812
 from nano import corpus
 from nano.checkpoint import load_clock, load_models, save_checkpoint, save_packed, state_of
 from nano.config import NanoConfig, TargetConfig
+from nano.copies import NEWLINE, CopyRows
 from nano.decode import Decoder
 from nano.draft_loss import soft_ce
 from nano.fast import compile_regions, install_delta_rule
 from nano.loops import OWN_END, LoopRows
 from nano.optim import Optimizers, schedule
 from nano.pack import text_rows
+from nano.replicas import Replicas
 from nano.rows import Rows
 from nano.stream import ChatStream
 from nano.target import Target
+from nano.tokenizer import CONTROL_TOKENS
 from tokenizers import Tokenizer
 from torch import Tensor
 
 SAVE_EVERY = 90.0
+SHARE_EVERY = 256
 LOOP_MARKS = (0.5, 0.65, 0.8)
 MTP_WINDOW = 1024
 DRAFT_PART = 6
@@ -89,7 +94,7 @@ def prepare_text(
     with get_context("fork").Pool(workers) as pool:
         files = pool.map(_text_job, jobs, chunksize=1)
     loaded = [np.load(f) for f in files]
-    apart = len(loaded) // DRAFT_PART
+    apart = max(1, len(loaded) // DRAFT_PART)
     for name, chosen in (("draft", loaded[:apart]), ("text", loaded[apart:])):
         for key in ("rows", "weights"):
             np.save(run / f"{name}_{key}.npy", np.concatenate([d[key] for d in chosen]))
@@ -127,13 +132,17 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tokenizer", type=Path, default=here / "tokenizer.json")
     parser.add_argument("--seconds", type=float, required=True, help="training time of this call")
     parser.add_argument("--total", type=float, required=True, help="training time of all calls")
-    parser.add_argument("--until", type=float, help="seconds after the start; shortens both above")
+    parser.add_argument(
+        "--until", type=float, help="seconds after the start; the last call ends its schedule then"
+    )
     parser.add_argument("--length", type=int, default=4096)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument(
         "--chat-share", type=float, nargs=2, default=(0.62, 0.78), help="first, last"
     )
     parser.add_argument("--loop-rows", type=int, default=2)
+    parser.add_argument("--copy-rows", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1, help="of chats; another one, other chats")
     parser.add_argument("--mtp-weight", type=float, default=0.3)
     parser.add_argument("--mtp-steps", type=int, default=3, help="chained")
     parser.add_argument("--mtp-rows", type=int, default=16, help="rows for MTP, documents first")
@@ -154,18 +163,24 @@ def main() -> None:
     args = arguments()
     args.run.mkdir(parents=True, exist_ok=True)
     began = time.time()
+    rank = int(os.environ.get("RANK", 0))
 
     def log(*parts: object) -> None:
-        print(f"[{time.time() - began:6.1f}]", *parts, flush=True)
+        if rank == 0:
+            print(f"[{time.time() - began:6.1f}]", *parts, flush=True)
 
     weights_at = args.run / "fp32"
     resumed = (weights_at / "config.json").is_file()
     clock = load_clock(weights_at) if resumed else 0.0
     stream = ChatStream(
-        args.tokenizer, args.data / "lexicon.json.xz", args.workers, args.length + 1, 1 + int(clock)
+        args.tokenizer,
+        args.data / "lexicon.json.xz",
+        args.workers,
+        args.length + 1,
+        args.seed + int(clock) + 10_000 * rank,
     )
     preparing = None
-    if not (args.run / "text.done").is_file():
+    if rank == 0 and not (args.run / "text.done").is_file():
         job = (
             args.data,
             args.run,
@@ -178,7 +193,8 @@ def main() -> None:
         preparing.start()
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    torch.manual_seed(int(clock))
+    replicas = Replicas(device)
+    torch.manual_seed(int(clock) + 10_000 * rank)
     torch.set_float32_matmul_precision("high")
     config = (
         NanoConfig()
@@ -225,6 +241,7 @@ def main() -> None:
                     )
                     total = total + args.mtp_weight / args.mtp_steps * part
         total.backward()
+        replicas.average_gradients(opt.params)
         opt.step(multiplier)
         return loss.detach()
 
@@ -235,20 +252,28 @@ def main() -> None:
         one_step(0.02 if source is None else 0.0, chats[:1])
     log("compiled")
 
-    def open_text() -> tuple[Rows, LoopRows] | None:
+    def open_text() -> tuple[Rows, LoopRows, CopyRows] | None:
         """The documents, as soon as they are ready; before that, all rows are chats."""
+        if rank and not (args.run / "text.done").is_file():
+            return None
         if preparing is not None:
             if preparing.is_alive():
                 return None
             preparing.join()
             if preparing.exitcode:
                 raise RuntimeError("the text rows could not be made; see the error above")
-        text = Rows.load(args.run, "text", device, 32, 2 + int(clock))
+        seed = int(clock) + 10_000 * rank
+        text = Rows.load(args.run, "text", device, 32, 2 + seed)
         log(f"text: {text.tokens.numel() / 1e6:.1f} M tokens")
-        return text, LoopRows(decoder, text, args.length + 1, 5 + int(clock))
+        tok = Tokenizer.from_file(str(args.tokenizer))
+        special = min(tok.token_to_id(t) for t in CONTROL_TOKENS)
+        copies = CopyRows(text, special, tok.token_to_id(NEWLINE), args.length + 1, 7 + seed)
+        return text, LoopRows(decoder, text, args.length + 1, 5 + seed), copies
 
     def save(seconds: float, name: str = "live") -> None:
         """Weights for a later call, for this machine's drafters (`name`), and for taking home."""
+        if not replicas.first:
+            return
         state = state_of(model, None)
         save_checkpoint(weights_at, config, state, torch.float32, seconds)
         opt.save(args.run / "momenta.pt")
@@ -258,8 +283,11 @@ def main() -> None:
 
     start = last = saved = time.time()
     if args.until:
+        last_call = clock + args.seconds >= args.total
         args.seconds = min(args.seconds, args.until - (start - began))
-        args.total = min(args.total, clock + args.seconds)
+        if last_call:
+            args.total = min(args.total, clock + args.seconds)
+    args.seconds, args.total = replicas.agree(args.seconds), replicas.agree(args.total)
     waited, step, tokens_seen, ema, marks = (
         0.0,
         0,
@@ -270,30 +298,34 @@ def main() -> None:
     if clock > LOOP_MARKS[0] * args.total:
         marks.insert(0, 0.0)
     opened = open_text()
-    while (elapsed := time.time() - start) < args.seconds:
+    while (elapsed := replicas.agree(time.time() - start)) < args.seconds:
         progress = (clock + elapsed) / args.total
         if opened is None and step % 16 == 0:
             opened = open_text()
         if marks and progress >= marks[0] and opened is not None:
-            text, loops = opened
+            loops = opened[1]
             marks.pop(0)
             loops.refresh()
             log(f"own rollouts: {100 * loops.share:.1f}% of the own tokens close a repetition")
         first, final = args.chat_share
         share = first + (final - first) * min(1.0, progress)
-        n_chat = min(round(args.batch * share), args.batch - args.loop_rows)
+        spliced = args.loop_rows + args.copy_rows
+        n_chat = min(round(args.batch * share), args.batch - spliced)
         asked = time.time()
         drawn = stream.draw(n_chat, device)
         waited += time.time() - asked
         if opened is None:
             parts = [stream.draw(args.batch - n_chat, device), drawn]
         else:
-            text, loops = opened
-            documents = text.draw(args.batch - n_chat - args.loop_rows)
-            parts = [documents, drawn, loops.draw(args.loop_rows)]
+            text, loops, copies = opened
+            parts = [text.draw(args.batch - n_chat - spliced), drawn, loops.draw(args.loop_rows)]
+            if args.copy_rows:
+                parts.append(copies.draw(args.copy_rows))
         loss = one_step(schedule(progress, args.decay_from), parts)
         step += 1
-        tokens_seen += args.batch * args.length
+        if step % SHARE_EVERY == 0:
+            replicas.share(opt.params)
+        tokens_seen += args.batch * args.length * replicas.count
         if step % 8 == 0:
             value = loss.item()  # also keeps the queue short, so that the clock is honest
             ema = value if step == 8 else 0.9 * ema + 0.1 * value
@@ -314,7 +346,8 @@ def main() -> None:
     save(clock + time.time() - start, "final")
     log("saved")
     stream.close()
-    if opened is None:
+    replicas.close()
+    if opened is None or not replicas.first:
         return
     text = opened[0]
     chat = Rows(held[0].to(torch.int16), (held[1] * 100).round().to(torch.int8), len(held[0]), 1)
