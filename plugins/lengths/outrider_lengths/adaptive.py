@@ -305,7 +305,8 @@ class AdaptiveLength(DraftLength):
     ) -> None:
         """Update acceptance and costs."""
         rows = len(steps)
-        self._time += draft_us + rest_us
+        spent = draft_us + rest_us
+        self._time += spent
         if rows == 1 and not steps[0].draft.tokens:
             state = self._state(sequences[0])
             if not state.probing:
@@ -322,7 +323,7 @@ class AdaptiveLength(DraftLength):
             if self._composed:
                 self._chosen[k] += 1
             if k:
-                self._learn(state, step, k)
+                self._learn(state, step, k, spent if len(steps) == 1 else 0.0)
             else:
                 # a drafter that was tried and had nothing to propose has failed as well
                 for attempt in state.probing.values():
@@ -337,7 +338,8 @@ class AdaptiveLength(DraftLength):
             rows = self._costs.padded(rows)
         self._costs.observe(len(steps), rows, rest_us, name, len(first.tokens), draft_us, cause)
 
-    def _learn(self, state: _State, step: Step, k: int) -> None:
+    def _learn(self, state: _State, step: Step, k: int, spent: float) -> None:
+        """What came of `k` drafts; `spent`: µs of the step, if it was this sequence's alone."""
         draft = step.draft
         name = draft.source or self._leaves[0].name
         accepted, rejected = outcome(k, step.accepted, len(step.tokens))
@@ -352,7 +354,9 @@ class AdaptiveLength(DraftLength):
             attempt = state.probing.get(key)
             if attempt is not None and k > attempt.best and (accepted > attempt.best or rejected):
                 usual = self._cost(name, attempt.best)
-                extra = self._cost(name, attempt.length) + 2 * self._costs.change - usual
+                # the first draft of a request may have a whole prompt to catch up with
+                cost = max(self._cost(name, attempt.length), spent / self._costs.pace)
+                extra = cost + 2 * self._costs.change - usual
                 held = accepted >= min(k, attempt.needed)
                 attempt.prober.result(held, extra / usual)
                 if not held:

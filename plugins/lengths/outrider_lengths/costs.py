@@ -97,6 +97,11 @@ class Costs:
         self._last = 0
         self._repeated = 0
 
+    @property
+    def pace(self) -> float:
+        """How much more everything takes at the moment than these costs say."""
+        return self._pace.pace
+
     def rows(self, n: int) -> float:
         """A step with `n` verify rows, without drafting."""
         cost = lookup(self._rows, n - 1)

@@ -249,3 +249,23 @@ def test_what_does_not_pay_is_thought_about_ever_more_rarely(cascaded, monkeypat
     monkeypatch.setattr(cascaded, "_known", lambda *a: thoughts.append(bad) or known(*a))
     assert not any(proposed(cascaded, bad, 0) for _ in range(128))
     assert len(thoughts) <= 8
+
+
+def test_tries_are_charged_what_they_took_and_not_what_a_table_says():
+    """The first draft of a request follows the whole prompt, which no table of costs knows of."""
+    length = AdaptiveLength(AdaptiveConfig(max=4, probe=0.01), Assembly(None, name="adaptive"))
+    block = SimpleNamespace(name="block", cheap=False, max_draft=None, parts=())
+    length.open(SimpleNamespace(drafter=block, max_draft=4))
+    length.start(CostTable((100.0, 140.0, 180.0, 220.0, 260.0), {"block": (1.0,) * 5}, 10.0))
+    tries, total = 0.0, 0.0
+    for _ in range(200):
+        sequence, follows = request(), 1500.0
+        for _ in range(60):
+            k = length.choose([sequence])[0]
+            drafting, rest = (follows if k else 1.0), 100.0 + 40.0 * k
+            follows = 1.0 if k else follows
+            draft = Draft(list(range(k)), None, "block") if k else Draft()
+            length.observe([sequence], [Step(draft, 0, (0,), 0)], drafting, rest)
+            total += drafting + rest
+            tries += drafting + rest - 100.0 if k else 0.0
+    assert 0.0 < tries <= 0.02 * total
