@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -38,6 +39,8 @@ from outrider.settings import (
 from outrider.statistics import Statistics
 from outrider.step import LogProb
 from outrider.target import Engine, EnginePlan, ModelInfo
+
+_log = logging.getLogger("outrider.pipeline")
 
 if TYPE_CHECKING:
     from outrider.chat import Delta
@@ -173,12 +176,29 @@ class Pipeline:
             raise ConfigError(
                 f"{self.config.name}: rollback: no installed rollback can serve this model"
             )
-        return sorted(found, key=lambda r: r.cost)
+        ranked = sorted(found, key=lambda r: r.cost)
+        self._doubt("rollback", ranked[0].name)
+        return ranked
 
     def _choose_template(self) -> ChatTemplate | None:
         """The first template plugin that renders this model's own template."""
         usable = [t for t in self._defaults("template") if t.unsupported_reason(self.model) is None]
-        return min(usable, key=lambda t: t.cost) if usable else None
+        chosen = min(usable, key=lambda t: t.cost) if usable else None
+        self._doubt("template", chosen.name if chosen else "none")
+        return chosen
+
+    def _doubt(self, kind: str, chosen: str) -> None:
+        """A plugin that could not be loaded may have offered what would have been chosen."""
+        if failures := self.registry.failures:
+            _log.warning(
+                "%s: %s: `%s` was chosen, but these plugins could not be loaded, and one of them "
+                "may have been the better choice: %s. Repair or remove them, or name a %s.",
+                self.config.name,
+                kind,
+                chosen,
+                "; ".join(f"{f.source}: {f.reason}" for f in failures),
+                kind,
+            )
 
     def _defaults(self, kind: str) -> list[Any]:
         return [

@@ -273,6 +273,18 @@ def test_a_pipeline_that_needs_what_failed_says_why_it_is_missing(installed):
     assert "broken (outrider-broken 0.3): ModuleNotFoundError: No module named 'torch'" in message
 
 
+def test_an_automatic_choice_is_doubted_aloud_where_a_plugin_failed(installed, tmp_path, caplog):
+    """It may have been the template that fits; taking another one silently would be a fallback."""
+    installed(broken=broken)
+    named = "template: {use: jinja}\nrollback: {use: snapshot-ring}\n"
+    Pipeline.load(write(tmp_path / "p.yaml", named))
+    assert not caplog.records
+    Pipeline.load(write(tmp_path / "q.yaml", "drafter: none\n"))
+    said = [record.getMessage() for record in caplog.records]
+    assert [text.split(": ")[1] for text in said] == ["template", "rollback"]
+    assert all("broken (outrider-broken 0.3): ModuleNotFoundError" in text for text in said)
+
+
 def test_a_plugin_that_breaks_a_contract_takes_nobody_down(installed):
     registry = installed(bad=lambda: offering("bad", NoPropose))
     [failure] = registry.failures
