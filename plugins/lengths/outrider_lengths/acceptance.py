@@ -106,16 +106,28 @@ class Acceptance:
             rates.append(rate)
         return rates
 
-    def observe(self, accepted: int, rejected: bool) -> None:
-        """The first `accepted` drafts held; `rejected`: the next one was tried and did not."""
+    def news(self, tried: int) -> list[float]:
+        """How much an outcome says to others at each of the first positions: 1, where none was seen
+        here before, to 0."""
+        weight = self._weight
+        seen = self._trials[:tried]
+        return [weight / (t + weight) for t in seen] + [1.0] * (tried - len(seen))
+
+    def observe(self, accepted: int, rejected: bool, shares: ListOf[float] = ()) -> None:
+        """The first `accepted` drafts held; `rejected`: the next one was tried and did not.
+
+        `shares`: how much of a whole outcome each position's counts for, where that is not 1.
+        """
         tried = accepted + rejected
-        hits, trials, keep = self._hits, self._trials, self._keep
+        hits, trials = self._hits, self._trials
         while len(trials) < tried:
             hits.append(0.0)
             trials.append(0.0)
         for i in range(tried):
-            hits[i] = keep * hits[i] + (i < accepted)
-            trials[i] = keep * trials[i] + 1.0
+            share = shares[i] if shares else 1.0
+            keep = 1.0 - (1.0 - self._keep) * share
+            hits[i] = keep * hits[i] + share * (i < accepted)
+            trials[i] = keep * trials[i] + share
 
     def relax(self, keep: float) -> None:
         """Trust everything remembered a little less."""

@@ -133,8 +133,8 @@ class AdaptiveLength(DraftLength):
         self._priors: dict[str, Given] = {}
         self._time = 0.0
         """All steps so far, µs."""
-        self._wasted = 0.0
-        """Of that, what tries cost that failed."""
+        self._wasted: Counter[str] = Counter()
+        """Of that, what failed tries of each drafter cost."""
 
     @property
     def max(self) -> int:
@@ -290,10 +290,12 @@ class AdaptiveLength(DraftLength):
         prober = self._probers.get(depth)
         if prober is None:
             prober = self._probers[depth] = Prober(self.config.probe, least)
+        # a share for each, or the tries of a dear drafter would leave a cheap one none
         afforded = self.config.probe * self._time + _GRACE * self._costs.rows(1)
+        afforded /= len(self._leaves)
         passed = state.steps - state.looked.get(depth, state.steps - 1)
         state.looked[depth] = state.steps
-        if self._wasted > afforded or not prober.due(state.steps == 0 and k == 0, passed):
+        if self._wasted[key[0]] > afforded or not prober.due(state.steps == 0 and k == 0, passed):
             return k
         state.probing[key] = _Try(k, longer, longer if least else k + 1, prober)
         return longer
@@ -326,9 +328,9 @@ class AdaptiveLength(DraftLength):
                 self._learn(state, step, k, spent if len(steps) == 1 else 0.0)
             else:
                 # a drafter that was tried and had nothing to propose has failed as well
-                for attempt in state.probing.values():
+                for (drafter, _), attempt in state.probing.items():
                     attempt.prober.result(False, draft_us / rest_us)
-                    self._wasted += draft_us
+                    self._wasted[drafter] += draft_us
             state.steps += 1
             state.plain = not k
         first = steps[0].draft
@@ -349,8 +351,10 @@ class AdaptiveLength(DraftLength):
             self._weigh(state, name, k, len(step.tokens))
         for key in {(name, 0), (name, draft.evidence)}:
             state.unsettle(key)
-            self._known(state, key).observe(accepted, rejected)
-            self._usual(key).observe(accepted, rejected)
+            known = self._known(state, key)
+            # texts in which much is drafted would else speak for those in which nothing is
+            self._usual(key).observe(accepted, rejected, known.news(accepted + rejected))
+            known.observe(accepted, rejected)
             attempt = state.probing.get(key)
             if attempt is not None and k > attempt.best and (accepted > attempt.best or rejected):
                 usual = self._cost(name, attempt.best)
@@ -360,7 +364,7 @@ class AdaptiveLength(DraftLength):
                 held = accepted >= min(k, attempt.needed)
                 attempt.prober.result(held, extra / usual)
                 if not held:
-                    self._wasted += max(0.0, extra - accepted * usual)
+                    self._wasted[name] += max(0.0, extra - accepted * usual)
 
     def _weigh(self, state: _State, name: str, k: int, tokens: int) -> None:
         """Leave a drafter alone whose evidence misleads in this text, however good elsewhere."""

@@ -168,15 +168,19 @@ class Costs:
                 self._observe_change(rows, rest_us, begins)
             else:
                 self._observe_rows(rows, rest_us)
-        if changed:
-            if self._last > 1:
-                known = self.stretch(self._began)
-                self._stretch[self._began] = known + _STRETCH * (1 + self._repeated - known)
-            self._last, self._repeated, self._began = rows, 0, cause
-        else:
-            self._repeated += 1
+        self.passed(rows, cause)
         if sequences == 1:
             self._observe_drafts(name, k, draft_us, begins)
+
+    def passed(self, rows: int, cause: Cause = None) -> None:
+        """A step with `rows` verify rows was taken, whatever it cost."""
+        if rows == self._last:
+            self._repeated += 1
+            return
+        if self._last > 1:
+            known = self.stretch(self._began)
+            self._stretch[self._began] = known + _STRETCH * (1 + self._repeated - known)
+        self._last, self._repeated, self._began = rows, 0, cause
 
     def _observe_joint(self, sequences: int, rows: int, rest_us: float) -> None:
         known = self._joint.get(sequences, 1.0)

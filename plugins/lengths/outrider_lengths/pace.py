@@ -14,6 +14,11 @@ _BATCH_DRIFT = 0.02**2
 """How much the pace of batches may change beside that. It is the larger one, so that a stretch of
 nothing but batches that become slower is blamed on them: then plain steps come
 sooner, and show what is true."""
+_RETURN = 0.004
+"""Share by which the pace of batches returns in a step to what it usually is: where they seem too
+dear there are none to see, and one bad observation must not be the last word."""
+_USUAL = 0.02
+"""Weight of what a batch shows in what is usual."""
 _OUTLIER = 3.0
 """Standard deviations beyond which an observation counts only if the one of its kind before it
 agrees."""
@@ -25,11 +30,12 @@ class Pace:
     A single row shows the first, a batch the product of both. Which of them has changed when
     batches become slower is not to be seen while there are nothing but batches; what single rows
     show later then counts for both. So this is a Kalman filter (Kalman, "A new approach to linear
-    filtering and prediction problems", 1960) of two random walks, in logarithms.
+    filtering and prediction problems", 1960) of two random walks, in logarithms; the second one
+    tends back to its own average.
     """
 
     def __init__(self) -> None:
-        self._all = self._more = 0.0
+        self._all = self._more = self._usual = 0.0
         self._var_all, self._var_more, self._shared = _UNKNOWN, _UNKNOWN, 0.0
         self._odd = [0.0, 0.0]
         self.pace = 1.0
@@ -43,8 +49,10 @@ class Pace:
         `passed`: steps since the observation before; `noise`: its variance, by that of a step.
         """
         var_all = self._var_all = self._var_all + passed * _DRIFT
-        var_more = self._var_more = self._var_more + passed * _BATCH_DRIFT
-        shared = self._shared
+        left = (1.0 - _RETURN) ** passed
+        self._more = self._usual + left * (self._more - self._usual)
+        var_more = self._var_more = left * left * self._var_more + passed * _BATCH_DRIFT
+        shared = self._shared = left * self._shared
         off = log(ratio) - self._all
         seen_all, seen_more = var_all, shared
         if batch:
@@ -63,4 +71,6 @@ class Pace:
         self._var_all -= gain_all * seen_all
         self._var_more -= gain_more * seen_more
         self._shared -= gain_all * seen_more
+        if batch:
+            self._usual += _USUAL * (self._more - self._usual)
         self.pace, self.batches = exp(self._all), exp(self._more)

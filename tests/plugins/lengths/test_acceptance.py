@@ -111,3 +111,25 @@ def test_what_fails_in_one_place_is_doubted_in_others_like_it():
 def test_certain_and_hopeless_rates_have_finite_odds():
     leaning = Leaning(Given((1.0, 0.0)), Given((0.0,)), Given((1.0,)))
     assert all(0.0 < rate < 1.0 for rate in leaning.estimate(2))
+
+
+def test_a_text_with_many_outcomes_tells_others_hardly_more_than_one_with_a_few():
+    """Much is drafted where drafts hold: by outcome, such texts would speak for all the others."""
+    by_outcome = Acceptance(Given([0.5]), weight=4.0, keep=1.0)
+    by_text = Acceptance(Given([0.5]), weight=4.0, keep=1.0)
+    for holds, times in ((True, 200), (False, 2)) * 10:
+        text = Acceptance(Given([0.5]), weight=5.0, keep=1.0)
+        for _ in range(times):
+            by_outcome.observe(int(holds), not holds)
+            by_text.observe(int(holds), not holds, text.news(1))
+            text.observe(int(holds), not holds)
+    assert by_outcome.estimate(1)[0] > 0.98
+    assert 0.8 < by_text.estimate(1)[0] < 0.95
+
+
+def test_news_are_counted_by_position():
+    text = Acceptance(Given([0.5]), weight=5.0, keep=1.0)
+    assert text.news(2) == [1.0, 1.0]
+    for _ in range(5):
+        text.observe(0, True)
+    assert text.news(2) == pytest.approx([0.5, 1.0])

@@ -269,3 +269,36 @@ def test_tries_are_charged_what_they_took_and_not_what_a_table_says():
             total += drafting + rest
             tries += drafting + rest - 100.0 if k else 0.0
     assert 0.0 < tries <= 0.02 * total
+
+
+def test_a_dear_drafter_that_fails_leaves_a_cheap_one_its_tries():
+    suffix = SimpleNamespace(
+        name="suffix", cheap=True, max_draft=None, parts=(), prospect=lambda sequence: 3
+    )
+    block = SimpleNamespace(name="block", cheap=False, max_draft=None, parts=())
+    length = AdaptiveLength(AdaptiveConfig(max=4), Assembly(None, name="adaptive"))
+    length.open(SimpleNamespace(drafter=SimpleNamespace(parts=[suffix, block]), max_draft=4))
+    rows, costs = (100.0, 140.0, 180.0, 220.0, 260.0), {"suffix": (1.0,) * 5, "block": (40.0,) * 5}
+    length.start(CostTable(rows, costs, 10.0))
+
+    def step(sequence, held):
+        length.choose([sequence])
+        k, source = length.decide(sequence, "suffix", 4, 3).length, "suffix"
+        if not k:
+            k, source = length.decide(sequence, "block", 4).length, "block"
+        accepted = min(k, held) if source == "suffix" else 0
+        draft = Draft(list(range(k)), None, source, 3 * (source == "suffix")) if k else Draft()
+        taken = Step(draft, accepted, tuple(range(accepted + 1)), 0)
+        spent = 4000.0 if draft.source == "block" else 1.0
+        length.observe([sequence], [taken], spent, 100.0 + 40.0 * k)
+        return k if draft.source == "suffix" else 0
+
+    for _ in range(60):
+        unlike = request()
+        for _ in range(40):
+            step(unlike, 0)
+    lengths = []
+    for _ in range(60):
+        alike = request()
+        lengths = [step(alike, 4) for _ in range(40)]
+    assert lengths[-10:] == [4] * 10

@@ -57,3 +57,17 @@ def test_a_hiccup_counts_only_if_it_comes_again(batch):
     assert (pace.pace, pace.batches) == pytest.approx(before, abs=1e-6)
     seen(pace, 9.0, batch, 30)
     assert pace.pace * (pace.batches if batch else 1.0) > 6.0
+
+
+def test_what_one_batch_said_fades_where_there_are_no_more():
+    """Else batches that once seemed too dear would never be seen again."""
+    pace = Pace()
+    seen(pace, 1.0, False, 20)
+    seen(pace, 1.2, True, 100)
+    usual = pace.batches
+    seen(pace, 2.2, True, 8)
+    assert pace.batches > 1.4 * usual
+    for _ in range(60):
+        pace.observe(1.0, False, 16)
+    assert pace.batches == pytest.approx(usual, rel=0.1)
+    assert pace.pace == pytest.approx(1.0, rel=0.02)
