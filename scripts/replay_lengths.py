@@ -1,0 +1,263 @@
+#!/usr/bin/env python3
+"""Try a draft length on recorded texts, drafts and costs: no model, a second a run, any noise.
+
+    scripts/replay_lengths.py record --out texts.json.gz         once, some minutes
+    scripts/replay_lengths.py run texts.json.gz --length adaptive --set probe=0.02 --out run.json
+
+`record` decodes every prompt with the embedded model, greedily, and at every place asks the block
+drafter for as many drafts as it can give, without taking them; it measures what steps and drafts
+cost on the way. `run` plays that back: the real cascade, suffix drafter and draft length, beside
+every fixed length. Each seed is another order of the texts, other noise, and another calibration
+that is off by up to a quarter. What is shown are ratios to plain decoding, means over the seeds,
+with the worst seed: a policy that is good on average can be lost in one run of twenty.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import yaml
+from bench import machine, prompts
+from bench.measure import compact
+from bench.replay import Recording, Text, Truth, mean_ratio, rates
+from draft_lengths import RANDOM, noise
+from outrider import Assembly, ConfigError, DraftLength, OutriderError, Pipeline, Request
+from outrider.config import override
+from outrider.plugins import installed
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = ROOT / "examples" / "pipelines" / "adaptive.yaml"
+PLUGIN = Path(__file__).with_name("bench") / "recording.py"
+SETTLING = 8
+"""Steps after a prefill that are looked at one by one."""
+FAR = 65
+"""Steps between drafts that show what a block drafter has to catch up with."""
+
+
+def main() -> int:
+    """Record or run; returns the exit status."""
+    options = parse()
+    try:
+        if options.command == "record":
+            record(options).save(options.out)
+        else:
+            result = run(options)
+            show(result)
+            if options.out:
+                options.out.write_text(compact(result) + "\n")
+    except (OutriderError, OSError) as error:
+        print(f"replay_lengths: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+# --- recording ----------------------------------------------------------------------------------
+
+
+def record(options: argparse.Namespace) -> Recording:
+    """Decode, look at drafts, and measure."""
+    common = [f"engine.threads={options.threads}", f"engine.clock={options.clock}"]
+    adaptive = Pipeline.load(FILE, overrides=common).open()
+    known = adaptive.draft_length.statistics()
+    most = len(known["drafting_us"]["dflash2"]) - 1
+    jobs = [
+        (p.family, p.name, list(p.tokens))
+        for p in prompts.load(adaptive, per_family=options.per_family)
+    ]
+    jobs += [(RANDOM, f"seed {i}", noise(adaptive, i)) for i in range(options.random)]
+    for _, _, prompt in random.Random(0).sample(jobs, len(jobs)):
+        adaptive.run(Request(prompt=prompt, max_tokens=options.tokens, ignore_eog=True))
+    known = adaptive.draft_length.statistics()
+    adaptive.close()
+    look = [*common, f"plugins=[{PLUGIN}]", "drafter={use: dflash2, model: outrider-nano-dflash2}"]
+    plain, settling = _plain(
+        Pipeline.load(FILE, overrides=[*look, "draft_length={use: timing, k: 0}"]).open(), jobs
+    )
+    refusing = ["sampler=refusing", f"draft_length={{use: timing, k: {most}}}"]
+    texts = _texts(Pipeline.load(FILE, overrides=[*look, *refusing]).open(), jobs, options.tokens)
+    pace = plain / known["rows_us"][0]
+    rows, drafting = (
+        tuple(round(us * pace, 1) for us in table)
+        for table in (known["rows_us"], known["drafting_us"]["dflash2"])
+    )
+    truth = Truth(
+        rows=rows,
+        drafting=drafting,
+        lookup=round(median(known["drafting_us"]["suffix"][1:]), 1),
+        thinking=tuple(options.thinking),
+        settling=settling,
+        **_habits(look, jobs, most),
+    )
+    about = {"machine": machine.describe(), "settings": vars(options) | {"out": None}}
+    return Recording(about, truth, texts)
+
+
+def _plain(pipeline: Pipeline, jobs: list[tuple[str, str, list[int]]]) -> tuple[float, Any]:
+    """µs of a plain step, and by how much the first ones of a request are dearer."""
+    length: Any = pipeline.draft_length
+    by_step: list[list[float]] = []
+    for _, _, prompt in jobs:
+        length.spent.clear()
+        pipeline.run(Request(prompt=prompt, max_tokens=64, ignore_eog=True))
+        by_step.append([rest for _, rest in length.spent])
+    pipeline.close()
+    usual = median(us for steps in by_step for us in steps[SETTLING:])
+    first = (median(s[i] for s in by_step) / usual for i in range(SETTLING))
+    return usual, tuple(round(max(1.0, ratio), 3) for ratio in first)
+
+
+def _habits(look: list[str], jobs: list[tuple[str, str, list[int]]], k: int) -> dict[str, float]:
+    """What a change of rows and a block drafter left alone cost, in µs."""
+    drafting: dict[int, float] = {}
+    more: dict[str, float] = {}
+    for every in (1, 5, FAR):
+        overrides = [
+            *look,
+            "sampler=refusing",
+            f"draft_length={{use: timing, k: {k}, every: {every}}}",
+        ]
+        pipeline = Pipeline.load(FILE, overrides=overrides).open()
+        length: Any = pipeline.draft_length
+        turns: list[float] = []
+        stages: dict[str, list[float]] = {"enter": [], "leave": [], "plain": []}
+        for _, _, prompt in jobs[::3]:
+            length.spent.clear()
+            pipeline.run(Request(prompt=prompt, max_tokens=2 * FAR + 4, ignore_eog=True))
+            for step, (draft_us, rest_us) in enumerate(length.spent):
+                # the first time there is a prompt to follow, and a graph to build
+                if step <= max(every, SETTLING):
+                    continue
+                place = (step + 1) % every
+                if place == 0:
+                    turns.append(draft_us)
+                stages["enter" if place == 0 else "leave" if place == 1 else "plain"].append(
+                    rest_us
+                )
+        pipeline.close()
+        drafting[every] = median(turns)
+        if every == 1:
+            steady = median(stages["enter"])
+        elif every == 5:
+            more["enter"] = max(0.0, median(stages["enter"]) - steady)
+            more["leave"] = max(0.0, median(stages["leave"]) - median(stages["plain"]))
+    waiting = max(0.0, (drafting[FAR] - drafting[5]) / (FAR - 5))
+    catch_up = max(0.0, drafting[5] - drafting[1] - 4 * waiting)
+    found = {**more, "waiting": waiting, "catch_up": catch_up}
+    return {name: round(us, 2) for name, us in found.items()}
+
+
+def _texts(
+    pipeline: Pipeline, jobs: list[tuple[str, str, list[int]]], tokens: int
+) -> tuple[Text, ...]:
+    """Texts, with the drafts that would have held."""
+    sampler: Any = pipeline.sampler
+    texts: list[Text] = []
+    for family, name, prompt in jobs:
+        sampler.held.clear()
+        request = Request(
+            prompt=prompt, max_tokens=tokens + pipeline.draft_length.max, ignore_eog=True
+        )
+        said = tuple(pipeline.run(request).token_ids[:tokens])
+        held = tuple(n for n, _ in sampler.held[:tokens])
+        texts.append(Text(family, name, tuple(prompt), said, held))
+        print(f"{family} {name}: {mean(held[1:]):.2f} drafts would have held", flush=True)
+    pipeline.close()
+    return tuple(texts)
+
+
+# --- replaying ----------------------------------------------------------------------------------
+
+
+def build(name: str, overrides: list[str]) -> DraftLength:
+    """A draft length of an installed plugin, with options as in a pipeline file."""
+    registry = installed()
+    entry = registry.find("draft_length", name)
+    if entry is None:
+        raise ConfigError(registry.unknown("draft_length", name))
+    values = {key: yaml.safe_load(value) for key, _, value in (t.partition("=") for t in overrides)}
+    config = override(entry.cls.Config(), values, where=f"draft_length {name}")
+    return entry.cls(config, Assembly(None, name=name))
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    """All modes on all seeds."""
+    recording = Recording.load(options.recording)
+    families = recording.families()
+    modes: dict[str, tuple[str, list[str]]] = {
+        f"fixed {k}": ("fixed", [f"k={k}"]) for k in options.fixed
+    }
+    modes = {"plain": ("fixed", ["k=0"]), **modes, options.length: (options.length, options.set)}
+    found: dict[str, list[dict[str, float]]] = {
+        mode: [
+            rates(recording, build(*how), tokens=options.tokens, turns=options.turns, seed=seed)
+            for seed in range(options.seeds)
+        ]
+        for mode, how in modes.items()
+    }
+    table: dict[str, Any] = {}
+    for mode, runs in found.items():
+        ratios = [
+            {f: r[f] / p[f] for f in families} for r, p in zip(runs, found["plain"], strict=True)
+        ]
+        mixture = [
+            mean_ratio(r, p, [f for f in families if f != RANDOM])
+            for r, p in zip(runs, found["plain"], strict=True)
+        ]
+        table[mode] = {
+            "mean": {f: round(mean(r[f] for r in ratios), 4) for f in families},
+            "worst": {f: round(min(r[f] for r in ratios), 4) for f in families},
+            "mixture": {"mean": round(mean(mixture), 4), "worst": round(min(mixture), 4)},
+        }
+    settings = {k: v for k, v in vars(options).items() if k not in ("out", "recording")}
+    return {"settings": settings, "recorded": recording.about, "ratios": table}
+
+
+def show(result: dict[str, Any]) -> None:
+    """A table: mean and worst seed, by family."""
+    families = list(next(iter(result["ratios"].values()))["mean"])
+    print(
+        f"{'ratio to plain, mean (worst)':30}" + "".join(f"{f:>18}" for f in families) + "  mixture"
+    )
+    for mode, row in result["ratios"].items():
+        cells = "".join(f"{row['mean'][f]:>10.3f} ({row['worst'][f]:.3f})" for f in families)
+        mixture = row["mixture"]
+        print(f"{mode:30}{cells}   {mixture['mean']:.3f} ({mixture['worst']:.3f})")
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    recorder = commands.add_parser("record", help="decode the prompts once")
+    recorder.add_argument("--out", type=Path, required=True)
+    recorder.add_argument("--per-family", type=int, default=5)
+    recorder.add_argument("--random", type=int, default=5, help="prompts of random tokens")
+    recorder.add_argument("--tokens", type=int, default=256)
+    recorder.add_argument("--threads", type=int, default=1)
+    recorder.add_argument("--clock", choices=("wall", "cpu"), default="cpu")
+    recorder.add_argument(
+        "--thinking", type=float, nargs=2, default=(13.0, 45.0), help="µs of choosing a length"
+    )
+    runner = commands.add_parser("run", help="try a draft length")
+    runner.add_argument("recording", type=Path)
+    runner.add_argument("--length", default="adaptive")
+    runner.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    runner.add_argument(
+        "--fixed", type=lambda t: list(map(int, t.split(","))), default=[1, 2, 3, 7]
+    )
+    runner.add_argument("--tokens", type=int, default=256)
+    runner.add_argument("--turns", type=int, default=3, help="times that every text comes")
+    runner.add_argument("--seeds", type=int, default=16)
+    runner.add_argument("--out", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,150 @@
+"""Recorded texts and drafts stand for a model, and `adaptive` holds on them whatever the noise."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+import replay_lengths
+from bench.replay import Recording, Replay, Text, Truth, mean_ratio, rates
+from draft_lengths import RANDOM
+from outrider import ConfigError, Pipeline, Request
+from replay_lengths import build
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = ROOT / "tests" / "data" / "recorded-drafts.json.gz"
+PLUGIN = ROOT / "scripts" / "bench" / "recording.py"
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return Recording.load(RECORDED)
+
+
+def truth(**changed):
+    usual = Truth(
+        rows=(100.0, 150.0, 200.0, 250.0),
+        drafting=(0.0, 40.0, 50.0, 60.0),
+        lookup=3.0,
+        enter=20.0,
+        leave=30.0,
+        catch_up=7.0,
+        waiting=1.0,
+        thinking=(1.0, 5.0),
+    )
+    return attrs.evolve(usual, **changed)
+
+
+def text(held, n=20):
+    """Tokens that never repeat, so that the suffix drafter has nothing to propose."""
+    return Text("f", "t", (1, 2, 3), tuple(range(10, 10 + n)), tuple([held] * n))
+
+
+def test_plain_decoding_costs_a_row_a_token():
+    replay = Replay(truth(settling=(2.0,)), build("fixed", ["k=0"]), None)
+    assert replay.run(text(3), 11, None) == (10, 10 * 101.0 + 100.0)
+
+
+def test_drafts_that_hold_are_emitted_and_all_costs_are_counted():
+    replay = Replay(truth(), build("fixed", ["k=3"]), None)
+    tokens, spent = replay.run(text(2), 10, None)
+    assert tokens == 9
+    # three steps of three tokens: 250 for four rows (the last one has room for two drafts only),
+    # drafting, thinking, the change of rows, and one token to catch up with
+    steps = [250.0 + 60.0 + 5.0] * 2 + [200.0 + 50.0 + 5.0]
+    changes = 20.0 + 30.0
+    assert spent == pytest.approx(sum(steps) + changes + 7.0 + 1.0)
+
+
+def test_wrong_drafts_cost_and_bring_nothing():
+    replay = Replay(truth(), build("fixed", ["k=1"]), None)
+    tokens, spent = replay.run(text(0), 5, None)
+    assert tokens == 4
+    # a draft in every step but the last, which has no room for one
+    assert spent == pytest.approx(3 * 195.0 + 101.0 + 20.0 + 30.0 + 7.0 + 1.0)
+
+
+def test_a_recording_survives_its_file(recording, tmp_path):
+    recording.save(tmp_path / "again.json.gz")
+    assert Recording.load(tmp_path / "again.json.gz") == recording
+    recording.save(tmp_path / "twice.json.gz")
+    assert (tmp_path / "again.json.gz").read_bytes() == (tmp_path / "twice.json.gz").read_bytes()
+
+
+@pytest.mark.parametrize("seed", [0, 5, 20, 24, 27])
+def test_adaptive_holds_in_every_family_however_it_is_misled(recording, seed):
+    """Never more than 3 % behind the best fixed length of a family, ahead of all on the mixture.
+
+    The calibration it starts from is off by up to a quarter, the texts come in another order, and
+    steps are noisy. With seeds 0, 20, 24 and 27 an earlier policy took batches for too dear once and
+    never looked again (a fifth slower on edits); 5 is the hardest of 60 for the present one.
+    """
+    found = {
+        k: rates(recording, build("fixed", [f"k={k}"]), tokens=256, turns=2, seed=seed)
+        for k in (0, 1, 2, 3, 7)
+    }
+    adaptive = rates(recording, build("adaptive", []), tokens=256, turns=2, seed=seed)
+    tasks = [f for f in recording.families() if f != RANDOM]
+    for family in tasks:
+        assert adaptive[family] >= 0.97 * max(fixed[family] for fixed in found.values()), family
+    assert adaptive[RANDOM] >= 0.97 * found[0][RANDOM]
+    for fixed in found.values():
+        assert mean_ratio(adaptive, fixed, tasks) > 1.0
+
+
+def test_what_was_recorded_is_what_decoding_accepts(tmp_path):
+    """A block drafter's drafts depend on the tokens before them, not on how those came about."""
+    prompt = list(range(40, 80))
+    file = ROOT / "examples" / "pipelines" / "adaptive.yaml"
+    drafter = "drafter={use: dflash2, model: outrider-nano-dflash2}"
+    recorder = Pipeline.load(
+        file,
+        overrides=[
+            f"plugins=[{PLUGIN}]",
+            drafter,
+            "sampler=refusing",
+            "draft_length={use: timing, k: 5}",
+        ],
+    ).open()
+    refused = recorder.run(Request(prompt=prompt, max_tokens=48, ignore_eog=True))
+    held = list(recorder.sampler.held)
+    spent = recorder.draft_length.spent
+    recorder.close()
+    real = Pipeline.load(file, overrides=[drafter, "draft_length={use: fixed, k: 5}"]).open()
+    sequence = real.start(Request(prompt=prompt, max_tokens=48, ignore_eog=True))
+    compared = 0
+    while not sequence.done:
+        at = sequence.generated
+        step = real.decoder.step([sequence])[0]
+        if len(step.draft.tokens) == 5:
+            compared += 1
+            assert step.accepted == held[at][0], at
+    real.close()
+    assert tuple(sequence.tokens[len(prompt) :]) == tuple(refused.token_ids)
+    assert compared > 5
+    assert len(spent) == 47
+    assert all(draft_us > 0 and rest_us > 0 for draft_us, rest_us in spent)
+
+
+def test_the_command_shows_means_and_worst_seeds(monkeypatch, capsys, tmp_path):
+    out = tmp_path / "run.json"
+    command = ["run", str(RECORDED), "--tokens", "24", "--turns", "1", "--seeds", "2"]
+    arguments = [*command, "--fixed", "1", "--set", "probe=0.0", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["replay_lengths.py", *arguments])
+    assert replay_lengths.main() == 0
+    shown = capsys.readouterr().out
+    assert "fixed 1" in shown
+    assert "adaptive" in shown
+    assert str(tmp_path) not in out.read_text()
+
+
+def test_an_unknown_length_or_option_is_one_sentence(monkeypatch, capsys):
+    with pytest.raises(ConfigError, match="there is no draft_length named 'adaptve'"):
+        build("adaptve", [])
+    monkeypatch.setattr(
+        sys, "argv", ["replay_lengths.py", "run", str(RECORDED), "--set", "prob=1", "--seeds", "1"]
+    )
+    assert replay_lengths.main() == 1
+    assert "prob" in capsys.readouterr().err
