@@ -78,8 +78,8 @@ def test_adaptive_holds_in_every_family_however_it_is_misled(recording, seed):
     """Never more than 3 % behind the best fixed length of a family, ahead of all on the mixture.
 
     The calibration it starts from is off by up to a quarter, the texts come in another order, and
-    steps are noisy. With seeds 0, 20, 24 and 27 an earlier policy took batches for too dear once and
-    never looked again (a fifth slower on edits); 5 is the hardest of 60 for the present one.
+    steps are noisy. With seeds 0, 20, 24 and 27 an earlier policy took batches for too dear once
+    and never looked again (a fifth slower on edits); 5 is the hardest of 60 for the present one.
     """
     found = {
         k: rates(recording, build("fixed", [f"k={k}"]), tokens=256, turns=2, seed=seed)
