@@ -358,7 +358,7 @@ class AdaptiveLength(DraftLength):
             attempt = state.probing.get(key)
             if attempt is not None and k > attempt.best and (accepted > attempt.best or rejected):
                 usual = self._cost(name, attempt.best)
-                # the first draft of a request may have a whole prompt to catch up with
+                # a drafter that was left alone for long has much to catch up with
                 cost = max(self._cost(name, attempt.length), spent / self._costs.pace)
                 extra = cost + 2 * self._costs.change - usual
                 held = accepted >= min(k, attempt.needed)

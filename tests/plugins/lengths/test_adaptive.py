@@ -252,7 +252,7 @@ def test_what_does_not_pay_is_thought_about_ever_more_rarely(cascaded, monkeypat
 
 
 def test_tries_are_charged_what_they_took_and_not_what_a_table_says():
-    """The first draft of a request follows the whole prompt, which no table of costs knows of."""
+    """A drafter may have a whole text to catch up with, which no table of costs knows of."""
     length = AdaptiveLength(AdaptiveConfig(max=4, probe=0.01), Assembly(None, name="adaptive"))
     block = SimpleNamespace(name="block", cheap=False, max_draft=None, parts=())
     length.open(SimpleNamespace(drafter=block, max_draft=4))

@@ -11,10 +11,10 @@ from .gen import Gen
 from .types import Chat, Turn
 
 FAMILIES: tuple[tuple[float, Callable[[Gen], Turn]], ...] = (
-    (5, arith.direct), (12, problems.word_problem), (8, stories.story_problem), (1, arith.convert), (1, arith.compare),
-    (44, edits.edit), (4, coding.write), (1, coding.explain), (3, coding.describe_real),
+    (5, arith.direct), (9, problems.word_problem), (6, stories.story_problem), (1, arith.convert), (1, arith.compare),
+    (40, edits.edit), (4, coding.write), (1, coding.explain), (3, coding.describe_real),
     (10, data.reformat), (5, data.lookup), (2, data.field_question), (2, text.greeting),
-    (2, text.fact), (4, text.reading), (30, text.list_task), (5, text.spelling), (4, text.repeat), (1, text.summarize),
+    (2, text.fact), (4, text.reading), (26, text.list_task), (5, text.spelling), (4, text.repeat), (1, text.summarize),
     (1.5, text.story), (1, text.letter), (1, text.classify), (1.5, text.continue_prose), (1.5, longer.needle),
 )  # fmt: skip
 MAKERS = [f[1] for f in FAMILIES]
