@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+import attrs
 import yaml
 from bench import machine, prompts
 from bench.measure import compact
@@ -35,8 +36,11 @@ FILE = ROOT / "examples" / "pipelines" / "adaptive.yaml"
 PLUGIN = Path(__file__).with_name("bench") / "recording.py"
 SETTLING = 8
 """Steps after a prefill that are looked at one by one."""
-FAR = 65
+NEAR, FAR = 5, 65
 """Steps between drafts that show what a block drafter has to catch up with."""
+BLOCK_DRAFTER = "drafter={use: dflash2, model: outrider-nano-dflash2}"
+Job = tuple[str, str, list[int]]
+"""Family, name and tokens of a prompt."""
 
 
 def main() -> int:
@@ -61,7 +65,11 @@ def main() -> int:
 
 def record(options: argparse.Namespace) -> Recording:
     """Decode, look at drafts, and measure."""
-    common = [f"engine.threads={options.threads}", f"engine.clock={options.clock}"]
+    common = [
+        f"plugins=[{PLUGIN}]",
+        f"engine.threads={options.threads}",
+        f"engine.clock={options.clock}",
+    ]
     adaptive = Pipeline.load(FILE, overrides=common).open()
     known = adaptive.draft_length.statistics()
     most = len(known["drafting_us"]["dflash2"]) - 1
@@ -74,30 +82,28 @@ def record(options: argparse.Namespace) -> Recording:
         adaptive.run(Request(prompt=prompt, max_tokens=options.tokens, ignore_eog=True))
     known = adaptive.draft_length.statistics()
     adaptive.close()
-    look = [*common, f"plugins=[{PLUGIN}]", "drafter={use: dflash2, model: outrider-nano-dflash2}"]
+    look = [*common, BLOCK_DRAFTER]
     plain, settling = _plain(
         Pipeline.load(FILE, overrides=[*look, "draft_length={use: timing, k: 0}"]).open(), jobs
     )
     refusing = ["sampler=refusing", f"draft_length={{use: timing, k: {most}}}"]
     texts = _texts(Pipeline.load(FILE, overrides=[*look, *refusing]).open(), jobs, options.tokens)
+    habits = _habits(common, jobs, most)
+    batches = habits.pop("batch") / known["rows_us"][most]
     pace = plain / known["rows_us"][0]
-    rows, drafting = (
-        tuple(round(us * pace, 1) for us in table)
-        for table in (known["rows_us"], known["drafting_us"]["dflash2"])
-    )
     truth = Truth(
-        rows=rows,
-        drafting=drafting,
+        rows=(round(plain, 1), *(round(us * batches, 1) for us in known["rows_us"][1:])),
+        drafting=tuple(round(us * pace, 1) for us in known["drafting_us"]["dflash2"]),
         lookup=round(median(known["drafting_us"]["suffix"][1:]), 1),
         thinking=tuple(options.thinking),
         settling=settling,
-        **_habits(look, jobs, most),
+        **habits,
     )
     about = {"machine": machine.describe(), "settings": vars(options) | {"out": None}}
     return Recording(about, truth, texts)
 
 
-def _plain(pipeline: Pipeline, jobs: list[tuple[str, str, list[int]]]) -> tuple[float, Any]:
+def _plain(pipeline: Pipeline, jobs: list[Job]) -> tuple[float, Any]:
     """µs of a plain step, and by how much the first ones of a request are dearer."""
     length: Any = pipeline.draft_length
     by_step: list[list[float]] = []
@@ -111,49 +117,59 @@ def _plain(pipeline: Pipeline, jobs: list[tuple[str, str, list[int]]]) -> tuple[
     return usual, tuple(round(max(1.0, ratio), 3) for ratio in first)
 
 
-def _habits(look: list[str], jobs: list[tuple[str, str, list[int]]], k: int) -> dict[str, float]:
-    """What a change of rows and a block drafter left alone cost, in µs."""
-    drafting: dict[int, float] = {}
-    more: dict[str, float] = {}
-    for every in (1, 5, FAR):
-        overrides = [
-            *look,
-            "sampler=refusing",
-            f"draft_length={{use: timing, k: {k}, every: {every}}}",
-        ]
-        pipeline = Pipeline.load(FILE, overrides=overrides).open()
-        length: Any = pipeline.draft_length
-        turns: list[float] = []
-        stages: dict[str, list[float]] = {"enter": [], "leave": [], "plain": []}
-        for _, _, prompt in jobs[::3]:
-            length.spent.clear()
-            pipeline.run(Request(prompt=prompt, max_tokens=2 * FAR + 4, ignore_eog=True))
-            for step, (draft_us, rest_us) in enumerate(length.spent):
-                # the first time there is a prompt to follow, and a graph to build
-                if step <= max(every, SETTLING):
-                    continue
-                place = (step + 1) % every
-                if place == 0:
-                    turns.append(draft_us)
-                stages["enter" if place == 0 else "leave" if place == 1 else "plain"].append(
-                    rest_us
-                )
-        pipeline.close()
-        drafting[every] = median(turns)
-        if every == 1:
-            steady = median(stages["enter"])
-        elif every == 5:
-            more["enter"] = max(0.0, median(stages["enter"]) - steady)
-            more["leave"] = max(0.0, median(stages["leave"]) - median(stages["plain"]))
-    waiting = max(0.0, (drafting[FAR] - drafting[5]) / (FAR - 5))
-    catch_up = max(0.0, drafting[5] - drafting[1] - 4 * waiting)
-    found = {**more, "waiting": waiting, "catch_up": catch_up}
-    return {name: round(us, 2) for name, us in found.items()}
+def _habits(common: list[str], jobs: list[Job], k: int) -> dict[str, float]:
+    """What a change of rows and a block drafter left alone cost, in µs, and one beside batches."""
+
+    def seen(drafter: str, every: int) -> _Stages:
+        length = f"draft_length={{use: timing, k: {k}, every: {every}}}"
+        overrides = [*common, drafter, "sampler=refusing", length]
+        return _stages(Pipeline.load(FILE, overrides=overrides).open(), jobs[::3], every)
+
+    alone, left = seen("drafter=nothing", 1), seen("drafter=nothing", NEAR)
+    crowded, near, far = (seen(BLOCK_DRAFTER, every) for every in (1, NEAR, FAR))
+    waiting = max(0.0, (far.draft - near.draft) / (FAR - NEAR))
+    return {
+        "batch": alone.batch,
+        "beside": round(max(1.0, crowded.batch / alone.batch), 3),
+        # the way there is taken to cost what the way back does
+        "enter": round(max(0.0, left.after - left.plain), 1),
+        "leave": round(max(0.0, left.after - left.plain), 1),
+        "waiting": round(waiting, 2),
+        "catch_up": round(max(0.0, near.draft - crowded.draft - (NEAR - 1) * waiting), 1),
+    }
 
 
-def _texts(
-    pipeline: Pipeline, jobs: list[tuple[str, str, list[int]]], tokens: int
-) -> tuple[Text, ...]:
+@attrs.frozen
+class _Stages:
+    """Medians in µs: drafting, the batch, the plain step after it, other plain steps."""
+
+    draft: float
+    batch: float
+    after: float
+    plain: float
+
+
+def _stages(pipeline: Pipeline, jobs: list[Job], every: int) -> _Stages:
+    length: Any = pipeline.draft_length
+    drafts: list[float] = []
+    places: dict[int, list[float]] = {0: [], 1: [], 2: []}
+    for _, _, prompt in jobs:
+        length.spent.clear()
+        pipeline.run(Request(prompt=prompt, max_tokens=2 * max(every, 16) + 4, ignore_eog=True))
+        for step, (draft_us, rest_us) in enumerate(length.spent):
+            # the first time there is a prompt to follow, and a graph to build
+            if step <= max(every, SETTLING):
+                continue
+            place = (step + 1) % every
+            if place == 0:
+                drafts.append(draft_us)
+            places[min(place, 2)].append(rest_us)
+    pipeline.close()
+    batch, after, plain = (median(us) if us else 0.0 for us in places.values())
+    return _Stages(median(drafts), batch, after, plain)
+
+
+def _texts(pipeline: Pipeline, jobs: list[Job], tokens: int) -> tuple[Text, ...]:
     """Texts, with the drafts that would have held."""
     sampler: Any = pipeline.sampler
     texts: list[Text] = []

@@ -2,6 +2,7 @@
 
 `refusing`: a greedy sampler that accepts nothing, and counts how many drafts would have held.
 `timing`: a fixed draft length that keeps what every step took.
+`nothing`: a drafter that costs nothing, so that batches are seen without the drafter beside them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import attrs
 from outrider import (
     Accepted,
     Draft,
+    Drafter,
     DraftLength,
     Runtime,
     Sampler,
@@ -79,6 +81,20 @@ class TimingLength(DraftLength):
     ) -> None:
         """Keep it."""
         self.spent.append((draft_us, rest_us))
+
+
+class NothingDrafter(Drafter):
+    """As many tokens as are asked for, always the same one."""
+
+    def propose_one(self, sequence: Sequence, limit: int) -> Draft:
+        """Token 0."""
+        return Draft([0] * limit)
+
+
+@hookimpl
+def outrider_drafters():
+    """Offer `nothing`."""
+    return {"nothing": NothingDrafter}
 
 
 @hookimpl

@@ -58,6 +58,8 @@ class Truth:
 
     rows: tuple[float, ...]
     drafting: tuple[float, ...]
+    beside: float
+    """By how much a batch is dearer after a pass of the block drafter, which empties caches."""
     lookup: float
     """A proposal of the suffix drafter."""
     enter: float
@@ -182,6 +184,7 @@ class Replay:
             rest = truth.rows[k] + (rows > last) * truth.enter + (rows < last) * truth.leave
             drafting = truth.thinking[limit > 0]
             if draft.source == BLOCK:
+                rest *= truth.beside
                 drafting += truth.drafting[k]
                 if drafted < at:
                     drafting += truth.catch_up + truth.waiting * (at - drafted)
