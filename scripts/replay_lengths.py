@@ -216,6 +216,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for mode, how in modes.items()
     }
     table: dict[str, Any] = {}
+    beside_best: dict[str, dict[str, float]] = {}
     for mode, runs in found.items():
         ratios = [
             {f: r[f] / p[f] for f in families} for r, p in zip(runs, found["plain"], strict=True)
@@ -229,8 +230,21 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             "worst": {f: round(min(r[f] for r in ratios), 4) for f in families},
             "mixture": {"mean": round(mean(mixture), 4), "worst": round(min(mixture), 4)},
         }
+    fixed = [found[m] for m in found if m != options.length]
+    for family in families:
+        against = [
+            r[family] / max(mode[seed][family] for mode in fixed)
+            for seed, r in enumerate(found[options.length])
+        ]
+        beside_best[family] = {"mean": round(mean(against), 4), "worst": round(min(against), 4)}
     settings = {k: v for k, v in vars(options).items() if k not in ("out", "recording")}
-    return {"settings": settings, "recorded": recording.about, "ratios": table}
+    return {
+        "settings": settings,
+        "commit": machine.describe()["commit"],
+        "recorded": recording.about,
+        "ratios": table,
+        "against_the_best_fixed": beside_best,
+    }
 
 
 def show(result: dict[str, Any]) -> None:
@@ -243,6 +257,9 @@ def show(result: dict[str, Any]) -> None:
         cells = "".join(f"{row['mean'][f]:>10.3f} ({row['worst'][f]:.3f})" for f in families)
         mixture = row["mixture"]
         print(f"{mode:30}{cells}   {mixture['mean']:.3f} ({mixture['worst']:.3f})")
+    best = result["against_the_best_fixed"].values()
+    cells = "".join(f"{row['mean']:>10.3f} ({row['worst']:.3f})" for row in best)
+    print(f"{'... against the best fixed one':30}{cells}")
 
 
 def parse() -> argparse.Namespace:
