@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import zlib
 from collections.abc import Sequence as ListOf
 from math import exp
 from pathlib import Path
@@ -21,6 +22,7 @@ from outrider import (
     Assembly,
     Component,
     ComponentSpec,
+    ConfigError,
     Draft,
     Drafter,
     DraftLength,
@@ -91,14 +93,21 @@ class Recording:
 
     @staticmethod
     def load(path: Path) -> Recording:
-        """Read what `save` wrote."""
-        data = json.loads(gzip.decompress(path.read_bytes()))
-        truth = {k: tuple(v) if isinstance(v, list) else v for k, v in data["truth"].items()}
-        texts = tuple(
-            Text(t["family"], t["name"], *(tuple(t[k]) for k in ("prompt", "tokens", "held")))
-            for t in data["texts"]
-        )
-        return Recording(data["about"], Truth(**truth), texts)
+        """Read what `save` wrote. Raises ConfigError for any other file, and where there is none."""
+        try:
+            data = json.loads(gzip.decompress(path.read_bytes()))
+            truth = {k: tuple(v) if isinstance(v, list) else v for k, v in data["truth"].items()}
+            texts = tuple(
+                Text(t["family"], t["name"], *(tuple(t[k]) for k in ("prompt", "tokens", "held")))
+                for t in data["texts"]
+            )
+            return Recording(data["about"], Truth(**truth), texts)
+        except FileNotFoundError:
+            raise ConfigError(f"recording not found: {path}") from None
+        except (OSError, EOFError, zlib.error, ValueError, LookupError, TypeError) as error:
+            raise ConfigError(
+                f"{path} is no recording of `scripts/replay_lengths.py record`: {error}"
+            ) from None
 
     def families(self) -> list[str]:
         """Names of the families."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from pathlib import Path
 
@@ -155,3 +156,14 @@ def test_an_unknown_length_or_option_is_one_sentence(monkeypatch, capsys):
     )
     assert replay_lengths.main() == 1
     assert "prob" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "content", [b"# no archive", b"", gzip.compress(b"{}"), gzip.compress(b"[")]
+)
+def test_what_is_no_recording_is_named(content, tmp_path):
+    with pytest.raises(ConfigError, match=r"recording not found: .*texts\.json\.gz"):
+        Recording.load(tmp_path / "texts.json.gz")
+    (tmp_path / "texts.json.gz").write_bytes(content)
+    with pytest.raises(ConfigError, match=r"texts\.json\.gz is no recording of"):
+        Recording.load(tmp_path / "texts.json.gz")
