@@ -93,7 +93,7 @@ class Recording:
 
     @staticmethod
     def load(path: Path) -> Recording:
-        """Read what `save` wrote. Raises ConfigError for any other file, and where there is none."""
+        """Read what `save` wrote. Raises ConfigError for any other file, or none."""
         try:
             data = json.loads(gzip.decompress(path.read_bytes()))
             truth = {k: tuple(v) if isinstance(v, list) else v for k, v in data["truth"].items()}
