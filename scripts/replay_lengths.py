@@ -15,6 +15,7 @@ with the worst seed: a policy that is good on average can be lost in one run of 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import sys
 from pathlib import Path
@@ -47,6 +48,9 @@ def main() -> int:
     """Record or run; returns the exit status."""
     options = parse()
     try:
+        if options.out:
+            # before minutes of work, not after them
+            options.out.parent.mkdir(parents=True, exist_ok=True)
         if options.command == "record":
             record(options).save(options.out)
         else:
@@ -66,7 +70,7 @@ def main() -> int:
 def record(options: argparse.Namespace) -> Recording:
     """Decode, look at drafts, and measure."""
     common = [
-        f"plugins=[{PLUGIN}]",
+        f"plugins=[{json.dumps(str(PLUGIN))}]",
         f"engine.threads={options.threads}",
         f"engine.clock={options.clock}",
     ]
@@ -179,7 +183,7 @@ def _texts(pipeline: Pipeline, jobs: list[Job], tokens: int) -> tuple[Text, ...]
             prompt=prompt, max_tokens=tokens + pipeline.draft_length.max, ignore_eog=True
         )
         said = tuple(pipeline.run(request).token_ids[:tokens])
-        held = tuple(n for n, _ in sampler.held[:tokens])
+        held = tuple(sampler.held[:tokens])
         texts.append(Text(family, name, tuple(prompt), said, held))
         print(f"{family} {name}: {mean(held[1:]):.2f} drafts would have held", flush=True)
     pipeline.close()
@@ -262,6 +266,27 @@ def show(result: dict[str, Any]) -> None:
     print(f"{'... against the best fixed one':30}{cells}")
 
 
+def positive(text: str) -> int:
+    """A number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def several(text: str) -> int:
+    """A number of at least 2: the first token of an answer is no decoding step."""
+    number = positive(text)
+    if number < 2:
+        raise argparse.ArgumentTypeError(f"{text} is less than 2")
+    return number
+
+
+def lengths(text: str) -> list[int]:
+    """Numbers with commas between."""
+    return [positive(part) for part in text.split(",")]
+
+
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -270,10 +295,10 @@ def parse() -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     recorder = commands.add_parser("record", help="decode the prompts once")
     recorder.add_argument("--out", type=Path, required=True)
-    recorder.add_argument("--per-family", type=int, default=5)
+    recorder.add_argument("--per-family", type=positive, default=5)
     recorder.add_argument("--random", type=int, default=5, help="prompts of random tokens")
-    recorder.add_argument("--tokens", type=int, default=256)
-    recorder.add_argument("--threads", type=int, default=1)
+    recorder.add_argument("--tokens", type=several, default=256)
+    recorder.add_argument("--threads", type=positive, default=1)
     recorder.add_argument("--clock", choices=("wall", "cpu"), default="cpu")
     recorder.add_argument(
         "--thinking", type=float, nargs=2, default=(13.0, 45.0), help="µs of choosing a length"
@@ -282,12 +307,10 @@ def parse() -> argparse.Namespace:
     runner.add_argument("recording", type=Path)
     runner.add_argument("--length", default="adaptive")
     runner.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    runner.add_argument(
-        "--fixed", type=lambda t: list(map(int, t.split(","))), default=[1, 2, 3, 7]
-    )
-    runner.add_argument("--tokens", type=int, default=256)
-    runner.add_argument("--turns", type=int, default=3, help="times that every text comes")
-    runner.add_argument("--seeds", type=int, default=16)
+    runner.add_argument("--fixed", type=lengths, default=[1, 2, 3, 7], help="such as 1,2,3")
+    runner.add_argument("--tokens", type=several, default=256)
+    runner.add_argument("--turns", type=positive, default=3, help="times that every text comes")
+    runner.add_argument("--seeds", type=positive, default=16)
     runner.add_argument("--out", type=Path)
     return parser.parse_args()
 

@@ -141,6 +141,7 @@ class Pipeline:
             if specs["rollback"]
             else self._choose_rollbacks()
         )
+        self._doubt_choices()
         self.constraints = [
             cast(ConstraintFactory, self.build("constraint", s))
             for s in config.lists["constraints"]
@@ -176,28 +177,25 @@ class Pipeline:
             raise ConfigError(
                 f"{self.config.name}: rollback: no installed rollback can serve this model"
             )
-        ranked = sorted(found, key=lambda r: r.cost)
-        self._doubt("rollback", ranked[0].name)
-        return ranked
+        return sorted(found, key=lambda r: r.cost)
 
     def _choose_template(self) -> ChatTemplate | None:
         """The first template plugin that renders this model's own template."""
         usable = [t for t in self._defaults("template") if t.unsupported_reason(self.model) is None]
-        chosen = min(usable, key=lambda t: t.cost) if usable else None
-        self._doubt("template", chosen.name if chosen else "none")
-        return chosen
+        return min(usable, key=lambda t: t.cost) if usable else None
 
-    def _doubt(self, kind: str, chosen: str) -> None:
+    def _doubt_choices(self) -> None:
         """A plugin that could not be loaded may have offered what would have been chosen."""
-        if failures := self.registry.failures:
+        specs, failures = self.config.components, self.registry.failures
+        chosen = {"template": self.template, "rollback": self.rollbacks[0]}
+        automatic = {k: c.name if c else "none" for k, c in chosen.items() if not specs[k]}
+        if failures and automatic:
             _log.warning(
-                "%s: %s: `%s` was chosen, but these plugins could not be loaded, and one of them "
-                "may have been the better choice: %s. Repair or remove them, or name a %s.",
+                "%s: chosen automatically: %s. These plugins could not be loaded, and may have "
+                "had the better choice: %s. Repair or remove them, or name what to use.",
                 self.config.name,
-                kind,
-                chosen,
+                ", ".join(f"{kind} {name}" for kind, name in automatic.items()),
                 "; ".join(f"{f.source}: {f.reason}" for f in failures),
-                kind,
             )
 
     def _defaults(self, kind: str) -> list[Any]:

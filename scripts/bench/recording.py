@@ -31,8 +31,8 @@ class RefusingSampler(Sampler):
     def open(self, runtime: Runtime) -> None:
         """Remember the target."""
         self._target = runtime.engine.target
-        self.held: list[tuple[int, int]] = []
-        """Drafts that would have held, and drafts proposed, by step."""
+        self.held: list[int] = []
+        """Drafts that would have held, by step."""
 
     def accept(
         self, sequences: ListOf[Sequence], drafts: ListOf[Draft], rows: ListOf[int]
@@ -41,7 +41,7 @@ class RefusingSampler(Sampler):
         answers: list[Accepted] = []
         for sequence, draft, row in zip(sequences, drafts, rows, strict=True):
             held, _ = self._target.match(row, draft.tokens, len(sequence.tokens))
-            self.held.append((held, len(draft.tokens)))
+            self.held.append(held)
             answers.append(Accepted(0, self._target.argmax(row)))
         return answers
 

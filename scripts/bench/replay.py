@@ -159,6 +159,11 @@ class Replay:
     """
 
     def __init__(self, truth: Truth, length: DraftLength, believed: CostTable | None) -> None:
+        if believed is None and type(length).ready is not DraftLength.ready:
+            raise ConfigError(
+                f"the draft length {length.name!r} measures when its pipeline opens; to be replayed, "
+                "it needs a method `start(table)` that takes the costs instead"
+            )
         self.truth, self.length = truth, length
         most = len(truth.drafting) - 1
         suffix = SuffixDrafter(SuffixConfig(), Assembly(None, name="suffix"))
@@ -229,22 +234,16 @@ def misjudged(truth: Truth, rng: random.Random) -> CostTable:
 
 
 def rates(
-    recording: Recording,
-    length: DraftLength,
-    *,
-    tokens: int,
-    turns: int,
-    seed: int,
-    noisy: bool = True,
+    recording: Recording, length: DraftLength, *, tokens: int, turns: int, seed: int
 ) -> dict[str, float]:
-    """Tokens a second by family, when all texts come `turns` times in random order."""
+    """Tokens a second by family, when all texts come `turns` times in random order, with noise."""
     rng = random.Random(seed)
     believed = misjudged(recording.truth, rng) if hasattr(length, "start") else None
     replay = Replay(recording.truth, length, believed)
     counts, spent = (dict.fromkeys(recording.families(), 0.0) for _ in range(2))
     for _ in range(turns):
         for text in rng.sample(recording.texts, len(recording.texts)):
-            n, us = replay.run(text, tokens, rng if noisy else None)
+            n, us = replay.run(text, tokens, rng)
             counts[text.family] += n
             spent[text.family] += us
     return {family: 1e6 * counts[family] / spent[family] for family in counts}

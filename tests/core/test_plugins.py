@@ -280,9 +280,13 @@ def test_an_automatic_choice_is_doubted_aloud_where_a_plugin_failed(installed, t
     Pipeline.load(write(tmp_path / "p.yaml", named))
     assert not caplog.records
     Pipeline.load(write(tmp_path / "q.yaml", "drafter: none\n"))
-    said = [record.getMessage() for record in caplog.records]
-    assert [text.split(": ")[1] for text in said] == ["template", "rollback"]
-    assert all("broken (outrider-broken 0.3): ModuleNotFoundError" in text for text in said)
+    [record] = caplog.records
+    said = record.getMessage()
+    assert "q.yaml: chosen automatically: template qwen, rollback snapshot-ring. " in said
+    assert "broken (outrider-broken 0.3): ModuleNotFoundError: No module named 'torch'. " in said
+    caplog.clear()
+    Pipeline.load(write(tmp_path / "r.yaml", "template: {use: jinja}\n"))
+    assert "chosen automatically: rollback snapshot-ring. " in caplog.records[0].getMessage()
 
 
 def test_a_plugin_that_breaks_a_contract_takes_nobody_down(installed):

@@ -11,7 +11,7 @@ import pytest
 import replay_lengths
 from bench.replay import Recording, Replay, Text, Truth, mean_ratio, rates
 from draft_lengths import RANDOM
-from outrider import ConfigError, Pipeline, Request
+from outrider import Assembly, ConfigError, DraftLength, Pipeline, Request
 from replay_lengths import build
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,7 +128,7 @@ def test_what_was_recorded_is_what_decoding_accepts(tmp_path):
         step = real.decoder.step([sequence])[0]
         if len(step.draft.tokens) == 5:
             compared += 1
-            assert step.accepted == held[at][0], at
+            assert step.accepted == held[at], at
     real.close()
     assert tuple(sequence.tokens[len(prompt) :]) == tuple(refused.token_ids)
     assert compared > 5
@@ -146,6 +146,33 @@ def test_the_command_shows_means_and_worst_seeds(monkeypatch, capsys, tmp_path):
     assert "fixed 1" in shown
     assert "adaptive" in shown
     assert str(tmp_path) not in out.read_text()
+
+
+class Measuring(DraftLength):
+    """Finds out about costs by itself."""
+
+    max = 3
+
+    def choose(self, sequences):
+        return [0] * len(sequences)
+
+    def ready(self, pipeline):
+        raise AssertionError
+
+
+def test_a_length_that_can_only_measure_is_refused(recording):
+    """It would draft nothing, and look as if that were its choice."""
+    length = Measuring(None, Assembly(None, name="mine"))
+    with pytest.raises(ConfigError, match=r"'mine' measures when its pipeline opens.*start"):
+        rates(recording, length, tokens=8, turns=1, seed=0)
+
+
+@pytest.mark.parametrize("option", ["--seeds=0", "--turns=0", "--tokens=1", "--fixed=1,x"])
+def test_numbers_that_make_no_run_are_refused(option, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["replay_lengths.py", "run", str(RECORDED), option])
+    with pytest.raises(SystemExit):
+        replay_lengths.main()
+    assert "error: argument" in capsys.readouterr().err
 
 
 def test_an_unknown_length_or_option_is_one_sentence(monkeypatch, capsys):

@@ -168,11 +168,11 @@ class Costs:
                 self._observe_change(rows, rest_us, begins)
             else:
                 self._observe_rows(rows, rest_us)
-        self.passed(rows, cause)
+        self._passed(rows, cause)
         if sequences == 1:
             self._observe_drafts(name, k, draft_us, begins)
 
-    def passed(self, rows: int, cause: Cause = None) -> None:
+    def _passed(self, rows: int, cause: Cause = None) -> None:
         """A step with `rows` verify rows was taken, whatever it cost."""
         if rows == self._last:
             self._repeated += 1

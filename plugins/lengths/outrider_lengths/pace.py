@@ -64,6 +64,7 @@ class Pace:
         agrees = odd * self._odd[batch] > 0.0
         self._odd[batch] = odd
         if odd and not agrees:
+            self.batches = exp(self._more)
             return
         gain_all, gain_more = seen_all / total, seen_more / total
         self._all += gain_all * off
