@@ -161,8 +161,8 @@ class Replay:
     def __init__(self, truth: Truth, length: DraftLength, believed: CostTable | None) -> None:
         if believed is None and type(length).ready is not DraftLength.ready:
             raise ConfigError(
-                f"the draft length {length.name!r} measures when its pipeline opens; to be replayed, "
-                "it needs a method `start(table)` that takes the costs instead"
+                f"the draft length {length.name!r} measures when its pipeline opens; to be "
+                "replayed, it needs a method `start(table)` that takes the costs instead"
             )
         self.truth, self.length = truth, length
         most = len(truth.drafting) - 1
