@@ -120,11 +120,11 @@ def pipelines(options: argparse.Namespace) -> list[Measured]:
     for text in filter(None, options.pipelines.split(",")):
         name, *own = text.split("+")
         overrides = [*_common(options), *own]
-        if options.sampled:
+        if options.synthetic and name != "plain":
+            overrides.insert(0, _synthetic(options))
+        elif options.sampled:
             # greedy requests are temperature 0 of the same sampler: one pipeline serves both
             overrides.insert(0, "sampler={use: rejection, temperature: 0}")
-        if options.synthetic and name != "plain":
-            overrides.append(_synthetic(options))
         found.append(
             OutriderEngine(
                 "outrider " + "+".join([Path(name).stem, *own]),
