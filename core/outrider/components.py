@@ -395,6 +395,16 @@ class DraftLength(Component):
         """
         return None
 
+    def trim(self, sequences: Sequence[Seq], drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """How much of each draft is verified: a leading part; here all of it.
+
+        Asked where anything was drafted, before constraints cut drafts or add to them. What is
+        not verified costs no rows, and the tokens that are emitted next still show whether it
+        would have held. To stay exact, the length must not depend on a token that was drawn
+        (`Draft.q`), only on those before it.
+        """
+        return drafts
+
     def observe(
         self, sequences: Sequence[Seq], steps: Sequence[Step], draft_us: float, rest_us: float
     ) -> None:

@@ -4,6 +4,7 @@ One step, for a list of sequences (`Decoder.step`):
 
     limits   = draft_length.choose(sequences)
     drafts   = drafter.propose(sequences, limits)
+    drafts   = draft_length.trim(sequences, drafts)   what of them is verified
     rows     = verifier.verify(sequences, drafts)     one target call: [anchor, d1 … dk] each,
                                                       padded where more rows cost less
     accepted = sampler.accept(sequences, drafts, rows)
@@ -75,6 +76,7 @@ class Decoder:
         # calls that do nothing are left out of the step: on a cold cache they cost microseconds
         self._before_verify = _overridden(rollback.before_verify, StateRollback.before_verify)
         self._committed = _overridden(sampler.commit, Sampler.commit)
+        self._trim = _overridden(draft_length.trim, DraftLength.trim)
         self._rows = _overridden(draft_length.rows, DraftLength.rows) if padding else None
         self._padding = padding
         self._ahead = engine.target.ahead
@@ -186,6 +188,8 @@ class Decoder:
         engine0 = self.engine.busy_ns()
         limits = self._limits(sequences)
         drafts = self._drafts(sequences, limits)
+        if self._trim is not None and any(limits):
+            drafts = self._trim(sequences, drafts)
         constrained = False
         for sequence, draft, limit in zip(sequences, drafts, limits, strict=True):
             if len(draft.tokens) > limit:

@@ -190,6 +190,9 @@ class Replay:
         while at < end:
             limit = min(self.length.choose([sequence])[0], self.most, end - at - 1)
             draft = self.drafter.propose([sequence], [limit])[0] if limit > 0 else NO_DRAFT
+            proposed, source = len(draft.tokens), draft.source
+            if limit > 0:
+                draft = self.length.trim([sequence], [draft])[0]
             k = len(draft.tokens)
             held = 0
             while held < k and draft.tokens[held] == said[at + held]:
@@ -197,14 +200,14 @@ class Replay:
             rows = k + 1
             rest = truth.rows[k] + (rows > last) * truth.enter + (rows < last) * truth.leave
             drafting = truth.thinking[limit > 0]
-            if draft.source == BLOCK:
-                rest *= truth.beside
-                drafting += truth.drafting[k]
+            if source == BLOCK:
+                drafting += truth.drafting[proposed]
                 if drafted < at:
                     drafting += truth.catch_up + truth.waiting * (at - drafted)
                 drafted = at + held + 1
+                rest *= truth.beside
             else:
-                drafting += truth.lookup * bool(k)
+                drafting += truth.lookup * bool(proposed)
             if steps < len(truth.settling):
                 rest *= truth.settling[steps]
             if rng is not None:

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import attrs
 from attrs import validators
-from outrider import Assembly, Decision, DraftLength, Pipeline, Runtime, Sequence, Step
+from outrider import (
+    NO_DRAFT,
+    Assembly,
+    Decision,
+    Draft,
+    DraftLength,
+    Pipeline,
+    Runtime,
+    Sequence,
+    Step,
+)
 
 from outrider_lengths.acceptance import UNKNOWN, Acceptance, Given, Leaning, Prior, outcome
 from outrider_lengths.calibration import calibrated
@@ -16,6 +26,7 @@ from outrider_lengths.costs import Costs, CostTable
 from outrider_lengths.gain import allocate, best_length, expected_tokens
 from outrider_lengths.leaves import leaves
 from outrider_lengths.probing import LONG_SHOT, Prober
+from outrider_lengths.watching import Watch
 
 _LOCAL = {"weight": 5.0, "keep": 0.97}
 """Memory of one sequence: about its last 30 outcomes a position."""
@@ -70,6 +81,12 @@ class _Try:
     needed: int
     """Drafts that have to hold for it to have succeeded."""
     prober: Prober
+    watched: bool
+    """Whether what is drafted beyond `best` is not verified."""
+
+    def held(self, accepted: int, drafted: int) -> bool:
+        """Whether it has succeeded."""
+        return accepted >= min(drafted, self.needed)
 
 
 @attrs.define
@@ -95,6 +112,8 @@ class _State:
     """What drafts from evidence have brought here lately, by drafter, in plain steps."""
     plain: bool = True
     """Whether the step before had no drafts."""
+    watch: tuple[Watch, _Try] | None = None
+    """The last try, if it is not known yet how it ended."""
 
     def resting(self, key: Key) -> bool:
         """Whether a grade of a drafter's evidence, or the whole drafter, is left alone now."""
@@ -275,9 +294,10 @@ class AdaptiveLength(DraftLength):
         """The length `k`, or a longer one where it is time to see whether that has become better.
 
         More drafts are tried where they would pay if only the next one were certain to hold: as
-        many as pay then. Where several would have to be better, that is tried rarely.
+        many as pay then. Where several would have to be better, that is tried rarely. Where
+        drafting costs less than verifying is expected to lose, what is tried is not verified.
         """
-        if k >= len(rates):
+        if k >= len(rates) or state.watch is not None:
             return k
         least = 0
         longer = best_length([*rates[:k], 1.0, *rates[k + 1 :]], costs)[0]
@@ -297,8 +317,34 @@ class AdaptiveLength(DraftLength):
         state.looked[depth] = state.steps
         if self._wasted[key[0]] > afforded or not prober.due(state.steps == 0 and k == 0, passed):
             return k
-        state.probing[key] = _Try(k, longer, longer if least else k + 1, prober)
+        lost = costs[longer] - costs[k] * (
+            expected_tokens(rates, longer) / expected_tokens(rates, k)
+        )
+        watched = self._drafting(key[0], k, longer) < lost
+        state.probing[key] = _Try(k, longer, longer if least else k + 1, prober, watched)
         return longer
+
+    def _drafting(self, name: str, k: int, longer: int) -> float:
+        """What drafting `longer` instead of `k` tokens costs more."""
+        drafting = self._costs.drafting
+        return drafting(name, longer) - (drafting(name, k) if k else 0.0)
+
+    def trim(self, sequences: ListOf[Sequence], drafts: ListOf[Draft]) -> ListOf[Draft]:
+        """What is tried is watched instead of verified, where that costs less."""
+        return [self._trimmed(s, d) for s, d in zip(sequences, drafts, strict=True)]
+
+    def _trimmed(self, sequence: Sequence, draft: Draft) -> Draft:
+        state = self._state(sequence)
+        if not state.probing or draft.q is not None:
+            return draft
+        name = draft.source or self._leaves[0].name
+        for key in {(name, 0), (name, draft.evidence)}:
+            attempt = state.probing.get(key)
+            if attempt is not None and attempt.watched and len(draft.tokens) > attempt.best:
+                del state.probing[key]
+                state.watch = Watch(draft, attempt.best), attempt
+                return draft.cut(attempt.best) if attempt.best else NO_DRAFT
+        return draft
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -311,13 +357,14 @@ class AdaptiveLength(DraftLength):
         self._time += spent
         if rows == 1 and not steps[0].draft.tokens:
             state = self._state(sequences[0])
-            if not state.probing:
+            if not state.probing and state.watch is None:
                 # where nothing was drafted there is little to learn, and thinking costs time
                 state.steps += 1
                 state.plain = True
                 self._chosen[0] += self._composed
                 self._costs.observe(1, 1, rest_us, "", 0, draft_us)
                 return
+        drafted = steps[0].draft
         for sequence, step in zip(sequences, steps, strict=True):
             k = len(step.draft.tokens)
             rows += k
@@ -326,19 +373,22 @@ class AdaptiveLength(DraftLength):
                 self._chosen[k] += 1
             if k:
                 self._learn(state, step, k, spent if len(steps) == 1 else 0.0)
-            else:
+            for (name, _), attempt in state.probing.items() if not k else ():
                 # a drafter that was tried and had nothing to propose has failed as well
-                for (drafter, _), attempt in state.probing.items():
-                    attempt.prober.result(False, draft_us / rest_us)
-                    self._wasted[drafter] += draft_us
+                attempt.prober.result(False, draft_us / rest_us)
+                self._wasted[name] += draft_us
+            if state.watch is not None:
+                watch, attempt = state.watch
+                if not watch.extra:
+                    drafted = watch.draft
+                self._follow(state, watch, attempt, step, draft_us if len(steps) == 1 else 0.0)
             state.steps += 1
             state.plain = not k
-        first = steps[0].draft
-        name = first.source or (self._leaves[0].name if len(self._leaves) == 1 else "")
-        cause = (name, first.evidence)
+        name = drafted.source or (self._leaves[0].name if len(self._leaves) == 1 else "")
+        cause = (name, drafted.evidence)
         if len(steps) == 1:
             rows = self._costs.padded(rows)
-        self._costs.observe(len(steps), rows, rest_us, name, len(first.tokens), draft_us, cause)
+        self._costs.observe(len(steps), rows, rest_us, name, len(drafted.tokens), draft_us, cause)
 
     def _learn(self, state: _State, step: Step, k: int, spent: float) -> None:
         """What came of `k` drafts; `spent`: µs of the step, if it was this sequence's alone."""
@@ -349,22 +399,56 @@ class AdaptiveLength(DraftLength):
             return
         if draft.evidence:
             self._weigh(state, name, k, len(step.tokens))
-        for key in {(name, 0), (name, draft.evidence)}:
-            state.unsettle(key)
-            known = self._known(state, key)
-            # texts in which much is drafted would else speak for those in which nothing is
-            self._usual(key).observe(accepted, rejected, known.news(accepted + rejected))
-            known.observe(accepted, rejected)
+        for key in self._count(state, name, draft.evidence, accepted, rejected):
             attempt = state.probing.get(key)
             if attempt is not None and k > attempt.best and (accepted > attempt.best or rejected):
                 usual = self._cost(name, attempt.best)
                 # a drafter that was left alone for long has much to catch up with
                 cost = max(self._cost(name, attempt.length), spent / self._costs.pace)
                 extra = cost + 2 * self._costs.change - usual
-                held = accepted >= min(k, attempt.needed)
+                held = attempt.held(accepted, k)
                 attempt.prober.result(held, extra / usual)
                 if not held:
                     self._wasted[name] += max(0.0, extra - accepted * usual)
+
+    def _follow(
+        self, state: _State, watch: Watch, attempt: _Try, step: Step, draft_us: float
+    ) -> None:
+        """What a step says of a try that is watched; `draft_us`: of this sequence's alone."""
+        draft, best = watch.draft, attempt.best
+        name, drafted = draft.source or self._leaves[0].name, len(draft.tokens)
+        if not watch.extra:
+            more = draft_us / self._costs.pace - self._costs.drafting(name, drafted)
+            watch.extra = self._drafting(name, best, drafted) + max(1.0, more)
+        if not watch.see(step.tokens):
+            return
+        state.watch = None
+        held = attempt.held(watch.held, drafted)
+        attempt.prober.result(held, watch.extra / self._cost(name, best))
+        if not held:
+            self._wasted[name] += watch.extra
+        if watch.held + watch.missed > best:
+            self._count(state, name, draft.evidence, watch.held, watch.missed, best)
+
+    def _count(
+        self, state: _State, name: str, evidence: int, accepted: int, rejected: bool, known: int = 0
+    ) -> set[Key]:
+        """Remember an outcome, of which the first `known` positions were counted before.
+
+        Returns what it was counted for.
+        """
+        keys = {(name, 0), (name, evidence)}
+        tried = accepted + rejected
+        for key in keys:
+            state.unsettle(key)
+            here = self._known(state, key)
+            # texts in which much is drafted would else speak for those in which nothing is
+            news = [0.0] * known + here.news(tried)[known:]
+            self._usual(key).observe(accepted, rejected, news)
+            here.observe(
+                accepted, rejected, [0.0] * known + [1.0] * (tried - known) if known else ()
+            )
+        return keys
 
     def _weigh(self, state: _State, name: str, k: int, tokens: int) -> None:
         """Leave a drafter alone whose evidence misleads in this text, however good elsewhere."""

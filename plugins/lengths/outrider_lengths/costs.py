@@ -154,14 +154,17 @@ class Costs:
     ) -> None:
         """A step of `sequences` sequences took so long; `name` drafted `k` tokens in it.
 
-        `cause`: what made it draft, for learning how long that goes on.
+        Not all of them need have been verified. `cause`: what made it draft, for learning how
+        long that goes on.
         """
-        if rows == 1 == self._last and self._repeated % _PLAIN_LOOKED_AT:
+        if rows == 1 == self._last and self._repeated % _PLAIN_LOOKED_AT and not k:
             self._repeated += 1
             return
-        begins = self._last <= 1 < rows
+        after_plain = self._last <= 1
+        begins = after_plain and rows > 1
         changed = rows != self._last
-        if rows <= len(self._rows):
+        # a single row beside a drafter's pass, on a cold cache, says little of other single rows
+        if rows <= len(self._rows) and (rows > 1 or not k):
             if sequences > 1:
                 self._observe_joint(sequences, rows, rest_us)
             elif changed:
@@ -170,7 +173,7 @@ class Costs:
                 self._observe_rows(rows, rest_us)
         self._passed(rows, cause)
         if sequences == 1:
-            self._observe_drafts(name, k, draft_us, begins)
+            self._observe_drafts(name, k, draft_us, after_plain)
 
     def _passed(self, rows: int, cause: Cause = None) -> None:
         """A step with `rows` verify rows was taken, whatever it cost."""
@@ -208,12 +211,12 @@ class Costs:
             more = max(0.0, rest_us / self._pace.pace - self._rows[0])
             self.change += _CHANGE * (min(more, 2.0 * change) - change)
 
-    def _observe_drafts(self, name: str, k: int, draft_us: float, begins: bool) -> None:
+    def _observe_drafts(self, name: str, k: int, draft_us: float, after_plain: bool) -> None:
         table = self._drafting.get(name)
         if not table or k >= len(table) or table[k] <= 0.0:
             return
         expected = self._now(self.drafting(name, k))
-        if begins and k:
+        if after_plain and k:
             more = max(0.0, draft_us - expected) / self._pace.pace
             known = self._catch_up[name]
             most = 2.0 * known + expected / self._pace.pace

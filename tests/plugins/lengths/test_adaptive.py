@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from outrider import Assembly, Draft, Request, Sequence, Slot, Step
+from outrider import Assembly, Distribution, Draft, Request, Sequence, Slot, Step
 from outrider.testing import opened
 from outrider_lengths.adaptive import AdaptiveConfig, AdaptiveLength
 from outrider_lengths.costs import CostTable
@@ -87,7 +88,7 @@ def test_it_settles_where_the_truth_is_best(tmp_path_factory, cost_ms, cliff, ac
         cost_ms[k] * n for k, n in counts.items()
     )
     # what brings within a few per cent is told apart by luck only, and tries cost a little
-    assert reached >= 0.92 * max(true), (counts, true)
+    assert reached >= 0.94 * max(true), (counts, true)
 
 
 def test_nine_rows_that_cost_less_than_eight_are_taken(tmp_path):
@@ -102,9 +103,12 @@ def test_nine_rows_that_cost_less_than_eight_are_taken(tmp_path):
 def test_nothing_is_drafted_where_it_does_not_pay_but_it_is_tried_again(tmp_path):
     cost_ms = [1.0 + 0.9 * k for k in range(MOST + 1)]
     with opened(keys(tmp_path, cost_ms, [0.1])) as pipeline:
-        counts = chosen(pipeline, 1500)
+        chosen(pipeline, 750)
+        tries = pipeline.draft_length.statistics()["tries"]
+        counts = chosen(pipeline, 750)
+        more = pipeline.draft_length.statistics()["tries"] - tries
     assert counts[0] >= 0.98 * sum(counts.values())
-    assert counts[1] >= 1, "a drafter out of favour is tried now and then"
+    assert more >= 1, "a drafter out of favour is tried now and then"
 
 
 def test_the_cost_over_plain_decoding_stays_small_where_nothing_pays(tmp_path):
@@ -302,3 +306,58 @@ def test_a_dear_drafter_that_fails_leaves_a_cheap_one_its_tries():
         alike = request()
         lengths = [step(alike, 4) for _ in range(40)]
     assert lengths[-10:] == [4] * 10
+
+
+def alone(drafting, row=50.0, known=0.05):
+    """An `adaptive` length of one drafter whose pass takes so many µs, another row `row` µs."""
+    length = AdaptiveLength(AdaptiveConfig(max=4), Assembly(None, name="adaptive"))
+    block = SimpleNamespace(name="block", cheap=False, max_draft=None, parts=())
+    length.open(SimpleNamespace(drafter=block, max_draft=4))
+    costs = {"block": (0.0, *[drafting] * 4)}
+    rows = tuple(100.0 + row * i for i in range(5))
+    length.start(CostTable(rows, costs, 10.0, {"block": (known,)}))
+    return length, drafting
+
+
+def steps_of(length, drafting, texts, *, right, q=None):
+    """Lengths that are verified in so many texts of 50 steps, and how many passes there were."""
+    verified, passes = [], 0
+    for _ in range(texts):
+        sequence = request()
+        for n in range(50):
+            k = length.choose([sequence])[0]
+            passes += k > 0
+            drafted = Draft([n + i + (0 if right else 1) for i in range(k)], q and [q] * k, "block")
+            draft = length.trim([sequence], [drafted])[0] if k else Draft()
+            k = len(draft.tokens)
+            held = k if right else 0
+            step = Step(draft, held, tuple(range(n, n + held + 1)), 0)
+            length.observe([sequence], [step], drafting if drafted.tokens else 0.0, 100 + 50.0 * k)
+            verified.append(k)
+    return verified, passes
+
+
+def test_a_try_is_not_verified_where_drafting_costs_less_than_verifying_would_lose():
+    verified, passes = steps_of(*alone(5.0), 40, right=False)
+    assert passes >= 3
+    assert not any(verified)
+
+
+def test_a_try_is_verified_where_drafting_is_what_costs():
+    """So many drafts are expected to hold that the rows would pay, if there were only them."""
+    verified, _ = steps_of(*alone(70.0, row=10.0, known=0.6), 1, right=False)
+    assert any(verified)
+
+
+def test_tries_that_come_true_unverified_make_drafting_begin():
+    length, drafting = alone(5.0)
+    verified, _ = steps_of(length, drafting, 40, right=True)
+    assert sum(verified[-50:]) >= 100
+    assert length.statistics()["acceptance"]["block"][0] > 0.7
+
+
+def test_drawn_drafts_are_always_verified():
+    """That the target draws the same token is rarer than that it accepts it."""
+    q = Distribution(np.array([1], np.int32), np.array([1.0], np.float32))
+    verified, passes = steps_of(*alone(5.0), 40, right=False, q=q)
+    assert passes == sum(k > 0 for k in verified) > 0

@@ -165,7 +165,16 @@ class DraftLengthContract(ComponentContract):
                     assert all(0 <= k <= most for k in chosen), chosen  # pyright: ignore
                     return chosen  # pyright: ignore
 
+                trim = policy.trim
+
+                def leading(sequences, drafts, trim=trim):  # pyright: ignore
+                    kept = trim(sequences, drafts)  # pyright: ignore
+                    for part, draft in zip(kept, drafts, strict=True):  # pyright: ignore
+                        assert list(part.tokens) == list(draft.tokens)[: len(part.tokens)]  # pyright: ignore
+                    return kept  # pyright: ignore
+
                 policy.choose = checked  # pyright: ignore
+                pipeline.decoder._trim = leading  # pyright: ignore
                 asked = [
                     Request(prompt=r.prompt, max_tokens=10 + 15 * i)
                     for i, r in enumerate(requests(pipeline, 5))
