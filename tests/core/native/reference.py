@@ -67,15 +67,19 @@ def reference(
 def chi_square_p(counts: NDArray[np.int64], p: NDArray[np.float64]) -> float:
     """How likely a worse fit would be by chance (Wilson and Hilferty's approximation).
 
-    Cells that expect fewer than five draws are pooled; draws where p is 0 give 0.
+    Cells that expect fewer than five draws are pooled, with more common ones if they expect fewer
+    together as well: of less, one draw would be as unlikely as it is not. Draws where p is 0
+    give 0.
     """
     if counts[p <= 0].sum() > 0:
         return 0.0
-    expected = p * counts.sum()
-    rare = expected < 5
-    observed = np.append(counts[~rare], counts[rare].sum())
-    expected = np.append(expected[~rare], expected[rare].sum())
-    observed, expected = observed[expected > 0], expected[expected > 0]
+    order = np.argsort(p, kind="stable")
+    observed, expected = counts[order], p[order] * counts.sum()
+    pooled = int(np.searchsorted(expected, 5.0))
+    if expected[:pooled].sum() < 5:
+        pooled += 1
+    observed = np.append(observed[:pooled].sum(), observed[pooled:])
+    expected = np.append(expected[:pooled].sum(), expected[pooled:])
     degrees = len(observed) - 1
     if degrees < 1:
         return 1.0

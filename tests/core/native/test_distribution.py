@@ -240,6 +240,7 @@ def test_the_chi_square_test_would_notice_drafts_that_are_never_checked() -> Non
 @example([1.0], [1.0], 0)
 @example([1.0, 0.0], [0.0, 1.0], 0)
 @example([0.25, 0.25, 0.25, 0.25], [0.25, 0.25, 0.25, 0.25], 1)
+@example([1e-05, 1.0, 1.0], [0.0, 1.0], 111529512661800)
 def test_zeros_ties_and_disjoint_supports(p: list[float], q: list[float], seed: int) -> None:
     n = max(len(p), len(q))
     wide = [np.array([*w, *([0.0] * (n - len(w)))]) for w in (p, q)]
