@@ -29,6 +29,7 @@ from nano.copies import NEWLINE, CopyRows
 from nano.decode import Decoder
 from nano.draft_loss import soft_ce
 from nano.fast import compile_regions, install_delta_rule
+from nano.graphed import TrainStep
 from nano.loops import OWN_END, LoopRows
 from nano.optim import Optimizers, schedule
 from nano.pack import text_rows
@@ -57,8 +58,10 @@ def weighted_ce(h: Tensor, embed: Tensor, labels: Tensor, weights: Tensor) -> Te
 
 def windows(x: Tensor, starts: Tensor, length: int) -> Tensor:
     """[N, length, ...]: a stretch of each of the first N rows; starts: [N]."""
-    rows = torch.arange(len(starts), device=x.device)[:, None]
-    return x[rows, starts[:, None] + torch.arange(length, device=x.device)]
+    n, row_len = len(starts), x.shape[1]
+    first = torch.arange(0, n * row_len, row_len, device=x.device) + starts
+    at = first[:, None] + torch.arange(length, device=x.device)
+    return x[:n].flatten(0, 1).index_select(0, at.flatten()).unflatten(0, (n, length))
 
 
 def _text_job(job: tuple[Path, list[str], int, int, Path]) -> Path:
@@ -221,8 +224,8 @@ def main() -> None:
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
     window = min(MTP_WINDOW, args.length)
 
-    def one_step(multiplier: float, parts: list[tuple[Tensor, Tensor]]) -> Tensor:
-        tok, w = (torch.cat(p) for p in zip(*parts, strict=True))
+    def losses(tok: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        """What to minimise, and the trunk's part of it."""
         x, y, w = tok[:, :-1], tok[:, 1:], w[:, 1:].contiguous()
         with autocast:
             h, _ = model.trunk(x)
@@ -240,16 +243,15 @@ def main() -> None:
                         m.flatten(0, 1), teacher, model.embed.weight, own, weights
                     )
                     total = total + args.mtp_weight / args.mtp_steps * part
-        total.backward()
-        replicas.average_gradients(opt.params)
-        opt.step(multiplier)
-        return loss.detach()
+        return total, loss.detach()
 
-    chats = [stream.draw(args.batch, device) for _ in range(2)]
+    one_step = TrainStep(
+        losses, opt, replicas.average_gradients, (args.batch, args.length + 1), device
+    )
+    chats = stream.draw(args.batch, device)
     held = stream.draw(args.batch, device)
     log("first chats are here")
-    for _ in range(2):
-        one_step(0.02 if source is None else 0.0, chats[:1])
+    one_step.prepare(0.02 if source is None else 0.0, *chats)
     log("compiled")
 
     def open_text() -> tuple[Rows, LoopRows, CopyRows] | None:
@@ -311,17 +313,20 @@ def main() -> None:
         share = first + (final - first) * min(1.0, progress)
         spliced = args.loop_rows + args.copy_rows
         n_chat = min(round(args.batch * share), args.batch - spliced)
-        asked = time.time()
-        drawn = stream.draw(n_chat, device)
-        waited += time.time() - asked
-        if opened is None:
-            parts = [stream.draw(args.batch - n_chat, device), drawn]
-        else:
-            text, loops, copies = opened
-            parts = [text.draw(args.batch - n_chat - spliced), drawn, loops.draw(args.loop_rows)]
-            if args.copy_rows:
-                parts.append(copies.draw(args.copy_rows))
-        loss = one_step(schedule(progress, args.decay_from), parts)
+        with one_step.feeding():
+            asked = time.time()
+            drawn = stream.draw(n_chat, device)
+            waited += time.time() - asked
+            if opened is None:
+                parts = [stream.draw(args.batch - n_chat, device), drawn]
+            else:
+                text, loops, copies = opened
+                n_text = args.batch - n_chat - spliced
+                parts = [text.draw(n_text), drawn, loops.draw(args.loop_rows)]
+                if args.copy_rows:
+                    parts.append(copies.draw(args.copy_rows))
+            rows = tuple(torch.cat(part) for part in zip(*parts, strict=True))
+        loss = one_step(schedule(progress, args.decay_from), *rows)
         step += 1
         if step % SHARE_EVERY == 0:
             replicas.share(opt.params)

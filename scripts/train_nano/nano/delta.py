@@ -79,8 +79,12 @@ def chunked_gated_delta_rule(
     return o[:, :t].to(dtype)
 
 
-def pick_delta_rule(device: torch.device) -> tuple[str, DeltaRule]:
-    """fla's Triton kernel if it imports and agrees with the recurrence, else the PyTorch form."""
+def pick_delta_rule(device: torch.device, heads: int, dim: int) -> tuple[str, DeltaRule]:
+    """fla's Triton kernel if it imports and agrees with the recurrence, else the PyTorch form.
+
+    fla compiles and tunes its kernels for a number of heads, once: with the model's own number, and
+    enough rows to fill the GPU, the first training step need not do it again.
+    """
     if device.type != "cuda":
         return "torch", chunked_gated_delta_rule
     try:
@@ -90,7 +94,7 @@ def pick_delta_rule(device: torch.device) -> tuple[str, DeltaRule]:
             return chunk_gated_delta_rule(q, k, v, g, beta, scale=q.shape[-1] ** -0.5)[0]
 
         gen = torch.Generator(device=device).manual_seed(1)
-        shape = (2, 128, 4, 64)
+        shape = (32, 1024, heads, dim)
         q, k, v = (
             torch.randn(shape, device=device, generator=gen).requires_grad_() for _ in range(3)
         )

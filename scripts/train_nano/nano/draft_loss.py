@@ -48,13 +48,14 @@ def mtp_loss(
     flat_h = h.flatten(0, 1)
     base = torch.arange(len(w), device=w.device)[:, None] * w.shape[1]
     pick = (_preference(w).topk(n_rows // len(w), 1).indices + base).flatten()
-    teacher, weights = flat_h[pick], w.flatten()[pick]
+    teacher, weights = flat_h.index_select(0, pick), w.flatten()[pick]
     with torch.no_grad():
         labels = model.logits(teacher).argmax(-1)
     total = h.new_zeros((), dtype=torch.float32)
     hits = []
     for weight, m in zip(MTP_WEIGHTS, model.mtp_chain(x, h, MTP_STEPS), strict=True):
-        loss, hit = loss_fn(m.flatten(0, 1)[pick], teacher, model.embed.weight, labels, weights)
+        rows = m.flatten(0, 1).index_select(0, pick)
+        loss, hit = loss_fn(rows, teacher, model.embed.weight, labels, weights)
         total = total + weight * loss
         hits.append(hit)
     return total, torch.stack(hits)
@@ -81,7 +82,7 @@ def dflash_loss(
     model: Target, drafter: Drafter, mask_id: int, tokens: Tensor, h: Tensor,
     features: list[Tensor], w: Tensor, count: int, loss_fn: LossFn,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Block loss plus selector loss; accepted length per full anchor of the selector's walk.
+    """Block loss plus selector loss; mean accepted length of the selector's walk in full blocks.
 
     A quarter of the blocks are shortened, so that shorter drafts work too.
     """
@@ -111,5 +112,6 @@ def dflash_loss(
     with torch.no_grad():
         best = cand.gather(1, scores.argmax(-1, keepdim=True))[:, 0]
         accepted = (best == labels).view(b, a, s - 1).float().cumprod(-1).sum(-1)
-        accepted = accepted[(lengths == s) & (w.gather(1, anchors + s - 1) >= 1.0)]
-    return loss + SELECTOR_WEIGHT * sel_loss, accepted
+        full = (lengths == s) & (w.gather(1, anchors + s - 1) >= 1.0)
+        mean = (accepted * full).sum() / full.sum()
+    return loss + SELECTOR_WEIGHT * sel_loss, mean

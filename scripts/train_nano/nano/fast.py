@@ -38,13 +38,10 @@ class DeltaPost(nn.Module):
 
 
 def compile_regions(model: Target, backend: str = "inductor") -> None:
-    """Compile the blocks in regions that contain no call of the delta rule.
+    """Compile the chained MTP steps, and the blocks in regions without a call of the delta rule."""
 
-    The MTP block stays as it is: its chained steps have three shapes, each a compilation.
-    """
-
-    def compiled(module: nn.Module) -> Callable[..., Any]:
-        return torch.compile(module, dynamic=False, backend=backend)
+    def compiled(run: Callable[..., Any]) -> Callable[..., Any]:
+        return torch.compile(run, dynamic=False, backend=backend)
 
     for block in model.blocks:
         if isinstance(block.mixer, GatedDeltaNet):
@@ -52,18 +49,8 @@ def compile_regions(model: Target, backend: str = "inductor") -> None:
                 block.mixer, compiled(DeltaPre(block)), compiled(DeltaPost(block))
             )
         else:
-            block.forward = compiled(_Plain(block))
-
-
-class _Plain(nn.Module):
-    def __init__(self, block: Block) -> None:
-        super().__init__()
-        self.attn_norm, self.mixer = block.attn_norm, block.mixer
-        self.post_norm, self.ffn = block.post_norm, block.ffn
-
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        x = x + self.mixer(self.attn_norm(x), cos, sin)
-        return x + self.ffn(self.post_norm(x))
+            block.forward = compiled(block.forward)
+    model.mtp.chain = compiled(model.mtp.chain)
 
 
 def _delta_forward(
@@ -147,7 +134,7 @@ def install_delta_rule(model: Target, device: torch.device) -> str:
     if device.type == "cuda":
         with suppress(ImportError):
             patch_fla(compiled=False)
-    name, rule = pick_delta_rule(device)
+    name, rule = pick_delta_rule(device, model.c.gdn_heads, model.c.gdn_state)
     if name == "fla":
         patch_fla(compiled=True)
     for module in model.modules():

@@ -65,7 +65,6 @@ class LoopRows:
         tokens = torch.where(mine, own, truth)
         bad = repeated(tokens, begin) & mine
         weights = torch.where(bad, PENALTY, torch.where(mine, 0, 100))
-        self.share = bad.float().sum().item() / mine.float().sum().item()
         per_row = self.row_len // PIECE
         count = n // per_row
         pack = (x[: count * per_row].reshape(count, -1) for x in (tokens, weights))
@@ -73,6 +72,8 @@ class LoopRows:
             torch.nn.functional.pad(x, (0, self.row_len - per_row * PIECE)) for x in pack
         )
         self.rows = Rows(tokens.to(torch.int16), weights.to(torch.int8), 0, 7)
+        # Last, as it waits for the GPU: another stream may read the rows from here on.
+        self.share = bad.float().sum().item() / mine.float().sum().item()
 
     def draw(self, n: int) -> tuple[Tensor, Tensor]:
         """n rows; ordinary text before the first refresh."""

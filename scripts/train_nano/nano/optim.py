@@ -18,13 +18,16 @@ def orthogonalize(g: Tensor, steps: int = 5) -> Tensor:
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
     for _ in range(steps):
         a = x @ x.mT
-        x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
-    return (x.mT if transposed else x).to(g.dtype)
+        b = torch.baddbmm(a, a, a, beta=-4.7750, alpha=2.0315)
+        x = torch.baddbmm(x, b, x, beta=3.4445)
+    return (x.mT if transposed else x).to(g.dtype, memory_format=torch.contiguous_format)
 
 
 class Muon(torch.optim.Optimizer):
+    """Momentum whose update is orthogonalised; the learning rate is a tensor beside the weights."""
+
     def __init__(
-        self, params: list[Tensor], lr: float, momentum: float = 0.95, weight_decay: float = 0.05
+        self, params: list[Tensor], lr: Tensor, momentum: float = 0.95, weight_decay: float = 0.05
     ) -> None:
         super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
 
@@ -46,8 +49,9 @@ class Muon(torch.optim.Optimizer):
                 mixed = torch._foreach_add(grads, bufs, alpha=group["momentum"])
                 update = orthogonalize(torch.stack(mixed))
                 scale = max(1.0, shape[0] / shape[1]) ** 0.5
+                update *= -scale * group["lr"]
                 torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
-                torch._foreach_add_(params, list(update.unbind(0)), alpha=-group["lr"] * scale)
+                torch._foreach_add_(params, list(update.unbind(0)))
 
 
 class Optimizers:
@@ -66,28 +70,38 @@ class Optimizers:
                     hidden = isinstance(owner, nn.Linear) and min(p.shape) >= 64
                     (matrices if hidden else others).append(p)
         self.params = matrices + others
-        cuda = bool(self.params) and self.params[0].is_cuda
-        self.muon = Muon(matrices, muon_lr)
-        self.adam = torch.optim.AdamW(others, adam_lr, (0.9, 0.95), weight_decay=0.0, fused=cuda)
+        device = self.params[0].device
+        cuda = device.type == "cuda"
         self.base = [muon_lr, adam_lr]
+        muon_rate, adam_rate = self.rates = [torch.tensor(lr, device=device) for lr in self.base]
+        self.muon = Muon(matrices, muon_rate)
+        self.adam = torch.optim.AdamW(
+            others, adam_rate, (0.9, 0.95), weight_decay=0.0, fused=cuda, capturable=cuda
+        )
 
     def save(self, path: Path) -> None:
         """Momenta, for a later call on the same machine."""
         torch.save([self.muon.state_dict(), self.adam.state_dict()], path)
 
     def load(self, path: Path) -> None:
-        for opt, state in zip((self.muon, self.adam), torch.load(path), strict=True):
-            opt.load_state_dict(state)
+        """Take up momenta; rates and other options stay those of this call."""
+        for opt, saved in zip((self.muon, self.adam), torch.load(path), strict=True):
+            options = [
+                {k: v for k, v in group.items() if k != "params"} for group in opt.param_groups
+            ]
+            opt.load_state_dict(saved)
+            for group, kept in zip(opt.param_groups, options, strict=True):
+                group.update(kept)
 
-    def step(self, multiplier: float) -> None:
-        """One update; gradients are clipped to norm 1 and freed."""
+    def set_rates(self, multiplier: float) -> None:
+        for rate, lr in zip(self.rates, self.base, strict=True):
+            rate.fill_(lr * multiplier)
+
+    def step(self) -> None:
+        """One update; gradients are clipped to norm 1."""
         torch.nn.utils.clip_grad_norm_(self.params, 1.0)
-        for opt, lr in zip((self.muon, self.adam), self.base, strict=True):
-            for group in opt.param_groups:
-                group["lr"] = lr * multiplier
-            opt.step()
-        for p in self.params:
-            p.grad = None
+        self.muon.step()
+        self.adam.step()
 
 
 def schedule(progress: float, decay_from: float) -> float:
