@@ -36,7 +36,7 @@ _RELAX = 0.98
 """What is left of a sequence's memory after a step without evidence for it."""
 _WORTH_A_LONG_SHOT = 1.1
 """What certain drafts would have to bring, against the best known length."""
-_PAUSE = 16
+_PAUSE = 32
 """Steps after which a drafter that does not pay is thought about again: on a cold cache the
 thought itself takes some per cent of a small model's step."""
 _LONGEST_PAUSE = 128
