@@ -82,6 +82,7 @@ def record(options: argparse.Namespace) -> Recording:
         for p in prompts.load(adaptive, per_family=options.per_family)
     ]
     jobs += [(RANDOM, f"seed {i}", noise(adaptive, i)) for i in range(options.random)]
+    thinking = _time_thinking(adaptive)
     for _, _, prompt in random.Random(0).sample(jobs, len(jobs)):
         adaptive.run(Request(prompt=prompt, max_tokens=options.tokens, ignore_eog=True))
     known = adaptive.draft_length.statistics()
@@ -99,12 +100,35 @@ def record(options: argparse.Namespace) -> Recording:
         rows=(round(plain, 1), *(round(us * batches, 1) for us in known["rows_us"][1:])),
         drafting=tuple(round(us * pace, 1) for us in known["drafting_us"]["dflash2"]),
         lookup=round(median(known["drafting_us"]["suffix"][1:]), 1),
-        thinking=tuple(options.thinking),
+        thinking=tuple(round(median(us), 1) for us in thinking),
         settling=settling,
         **habits,
     )
     about = {"machine": machine.describe(), "settings": vars(options) | {"out": None}}
     return Recording(about, truth, texts)
+
+
+def _time_thinking(pipeline: Pipeline) -> tuple[list[float], list[float]]:
+    """Will hold what drafting takes in steps without drafts: where nobody is asked, and where."""
+    quiet: list[float] = []
+    asking: list[float] = []
+    length: Any = pipeline.draft_length
+    choose, observe = length.choose, length.observe
+    asked = False
+
+    def choosing(sequences: Any) -> Any:
+        nonlocal asked
+        limits = choose(sequences)
+        asked = limits[0] > 0
+        return limits
+
+    def observing(sequences: Any, steps: Any, draft_us: float, rest_us: float) -> None:
+        if not steps[0].draft.tokens:
+            (asking if asked else quiet).append(draft_us)
+        observe(sequences, steps, draft_us, rest_us)
+
+    length.choose, length.observe = choosing, observing
+    return quiet, asking
 
 
 def _plain(pipeline: Pipeline, jobs: list[Job]) -> tuple[float, Any]:
@@ -300,9 +324,6 @@ def parse() -> argparse.Namespace:
     recorder.add_argument("--tokens", type=several, default=256)
     recorder.add_argument("--threads", type=positive, default=1)
     recorder.add_argument("--clock", choices=("wall", "cpu"), default="cpu")
-    recorder.add_argument(
-        "--thinking", type=float, nargs=2, default=(13.0, 45.0), help="µs of choosing a length"
-    )
     runner = commands.add_parser("run", help="try a draft length")
     runner.add_argument("recording", type=Path)
     runner.add_argument("--length", default="adaptive")

@@ -40,6 +40,9 @@ _PAUSE = 32
 """Steps after which a drafter that does not pay is thought about again: on a cold cache the
 thought itself takes some per cent of a small model's step."""
 _LONGEST_PAUSE = 128
+_DULL = 512
+"""Steps for which texts that have shown nothing themselves leave alone what did not pay for one
+like them; evidence from any text ends it as well."""
 """Each thought without a change doubles the pause, up to here; evidence ends it."""
 _TRUST = 4.0
 """Plain steps by which a drafter's gains in a text can outweigh later losses."""
@@ -154,6 +157,10 @@ class AdaptiveLength(DraftLength):
         """All steps so far, µs."""
         self._wasted: Counter[str] = Counter()
         """Of that, what failed tries of each drafter cost."""
+        self._steps = 0
+        """All steps so far."""
+        self._dull: dict[Key, int] = {}
+        """The step until which what did not pay is left alone where nothing is known of it."""
 
     @property
     def max(self) -> int:
@@ -222,9 +229,7 @@ class AdaptiveLength(DraftLength):
 
     def _quiet(self, sequence: Sequence) -> bool:
         """Whether nobody has anything to propose that is not being left alone."""
-        state: _State | None = sequence.scratch.get(self.name)
-        if state is None:
-            return False
+        state = self._state(sequence)
         for drafter in self._leaves:
             grade: int | None = 0
             if self._composed and drafter.cheap:
@@ -261,7 +266,7 @@ class AdaptiveLength(DraftLength):
         for state, k, known in zip(states, lengths, rates, strict=True):
             state.plan[name] = self._explored(state, key, k, known, costs_of_one)
         if alone is not None and not alone.plan[name]:
-            alone.settle(key)
+            self._settle(alone, key)
 
     def decide(
         self, sequence: Sequence, drafter: str, limit: int, evidence: int = 0
@@ -280,10 +285,16 @@ class AdaptiveLength(DraftLength):
             k, rate = best_length(rates, costs)
             k = self._explored(state, key, k, rates, costs)
             if not k:
-                state.settle(key)
+                self._settle(state, key)
             return Decision(k, rate)
         k = min(planned, limit)
         return Decision(k, expected_tokens(rates, k) / costs[k])
+
+    def _settle(self, state: _State, key: Key) -> None:
+        """Leave alone what does not pay; what it was judged by may be what all requests know."""
+        state.settle(key)
+        if not state.acceptance[key].tried:
+            self._dull[key] = self._steps + _DULL
 
     def _cost(self, name: str, k: int) -> float:
         return self._costs.rows(self._costs.padded(1 + k)) + self._costs.drafting(name, k)
@@ -355,6 +366,7 @@ class AdaptiveLength(DraftLength):
         rows = len(steps)
         spent = draft_us + rest_us
         self._time += spent
+        self._steps += 1
         if rows == 1 and not steps[0].draft.tokens:
             state = self._state(sequences[0])
             if not state.probing and state.watch is None:
@@ -441,6 +453,7 @@ class AdaptiveLength(DraftLength):
         tried = accepted + rejected
         for key in keys:
             state.unsettle(key)
+            self._dull.pop(key, None)
             here = self._known(state, key)
             # texts in which much is drafted would else speak for those in which nothing is
             news = [0.0] * known + here.news(tried)[known:]
@@ -462,7 +475,9 @@ class AdaptiveLength(DraftLength):
     def _state(self, sequence: Sequence) -> _State:
         state = sequence.scratch.get(self.name)
         if state is None:
-            state = sequence.scratch[self.name] = _State({}, {}, {})
+            now = self._steps
+            settled = {key: until - now for key, until in self._dull.items() if until > now}
+            state = sequence.scratch[self.name] = _State({}, {}, {}, settled=settled)
         return state
 
     def _known(self, state: _State, key: Key) -> Acceptance:

@@ -361,3 +361,54 @@ def test_drawn_drafts_are_always_verified():
     q = Distribution(np.array([1], np.int32), np.array([1.0], np.float32))
     verified, passes = steps_of(*alone(5.0), 40, right=False, q=q)
     assert passes == sum(k > 0 for k in verified) > 0
+
+
+def thoughts_of(length, monkeypatch):
+    """A list that grows with every look at what is known of a drafter."""
+    thoughts, known = [], length._known
+    monkeypatch.setattr(length, "_known", lambda *a: thoughts.append(a) or known(*a))
+    return thoughts
+
+
+def plain_step(length, sequence):
+    assert list(length.choose([sequence])) == [0]
+    length.observe([sequence], [Step(Draft(), 0, (0,), 0)], 1.0, 100.0)
+
+
+def hopeless(probe=0.0):
+    """An `adaptive` length whose one drafter has never been worth its pass."""
+    length = AdaptiveLength(AdaptiveConfig(max=4, probe=probe), Assembly(None, name="adaptive"))
+    block = SimpleNamespace(name="block", cheap=False, max_draft=None, parts=())
+    length.open(SimpleNamespace(drafter=block, max_draft=4))
+    rows, costs = (100.0, 190.0, 280.0, 370.0, 460.0), {"block": (0.0, *[90.0] * 4)}
+    length.start(CostTable(rows, costs, 10.0, {"block": (0.05,)}))
+    return length
+
+
+def test_what_did_not_pay_for_one_text_is_not_thought_about_by_the_next(monkeypatch):
+    """A text that has shown nothing itself would be judged by the same numbers."""
+    length = hopeless()
+    plain_step(length, request())
+    thoughts = thoughts_of(length, monkeypatch)
+    for _ in range(10):
+        plain_step(length, request())
+    assert not thoughts
+
+
+def test_what_did_not_pay_for_one_text_is_thought_about_again_after_a_while(monkeypatch):
+    length = hopeless()
+    thoughts = thoughts_of(length, monkeypatch)
+    for _ in range(1500):
+        plain_step(length, request())
+    assert 3 <= len(thoughts) <= 4
+
+
+def test_evidence_from_any_text_ends_what_was_left_alone_for_all(monkeypatch):
+    length = hopeless()
+    plain_step(length, request())
+    other = request()
+    held = Step(Draft([0, 1], None, "block"), 2, (0, 1, 2), 0)
+    length.observe([other], [held], 90.0, 280.0)
+    thoughts = thoughts_of(length, monkeypatch)
+    length.choose([request()])
+    assert thoughts
