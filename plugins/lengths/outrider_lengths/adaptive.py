@@ -40,10 +40,10 @@ _PAUSE = 32
 """Steps after which a drafter that does not pay is thought about again: on a cold cache the
 thought itself takes some per cent of a small model's step."""
 _LONGEST_PAUSE = 128
+"""Each thought without a change doubles the pause, up to here; evidence ends it."""
 _DULL = 512
 """Steps for which texts that have shown nothing themselves leave alone what did not pay for one
 like them; evidence from any text ends it as well."""
-"""Each thought without a change doubles the pause, up to here; evidence ends it."""
 _TRUST = 4.0
 """Plain steps by which a drafter's gains in a text can outweigh later losses."""
 _PATIENCE = 2.0
@@ -293,7 +293,8 @@ class AdaptiveLength(DraftLength):
     def _settle(self, state: _State, key: Key) -> None:
         """Leave alone what does not pay; what it was judged by may be what all requests know."""
         state.settle(key)
-        if not state.acceptance[key].tried:
+        # a grade leans on what this text showed of all grades
+        if not any(state.acceptance[k].tried for k in {key, (key[0], 0)} if k in state.acceptance):
             self._dull[key] = self._steps + _DULL
 
     def _cost(self, name: str, k: int) -> float:
@@ -458,9 +459,8 @@ class AdaptiveLength(DraftLength):
             # texts in which much is drafted would else speak for those in which nothing is
             news = [0.0] * known + here.news(tried)[known:]
             self._usual(key).observe(accepted, rejected, news)
-            here.observe(
-                accepted, rejected, [0.0] * known + [1.0] * (tried - known) if known else ()
-            )
+            shares = [0.0] * known + [1.0] * (tried - known) if known else ()
+            here.observe(accepted, rejected, shares)
         return keys
 
     def _weigh(self, state: _State, name: str, k: int, tokens: int) -> None:

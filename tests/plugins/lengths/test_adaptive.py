@@ -412,3 +412,17 @@ def test_evidence_from_any_text_ends_what_was_left_alone_for_all(monkeypatch):
     thoughts = thoughts_of(length, monkeypatch)
     length.choose([request()])
     assert thoughts
+
+
+def test_what_one_text_doubts_because_of_itself_is_not_left_alone_by_others(cascaded):
+    """Evidence of another grade is believed less where drafts fail, but only there."""
+    misled = request()
+    for _ in range(12):
+        failed = Step(Draft([1, 2, 3, 4], None, "suffix", 3), 0, (0,), 0)
+        cascaded.observe([misled], [failed], 1.0, 260.0)
+    cascaded._state(misled).settled.clear()
+    cascaded.choose([misled])
+    assert cascaded.decide(misled, "suffix", 4, 5).length == 0
+    other = request()
+    cascaded.choose([other])
+    assert cascaded.decide(other, "suffix", 4, 5).length > 0
