@@ -416,10 +416,15 @@ def test_evidence_from_any_text_ends_what_was_left_alone_for_all(monkeypatch):
 
 def test_what_one_text_doubts_because_of_itself_is_not_left_alone_by_others(cascaded):
     """Evidence of another grade is believed less where drafts fail, but only there."""
+    for _ in range(20):
+        helped = request()
+        for _ in range(10):
+            proposed(cascaded, helped, 4)
     misled = request()
     for _ in range(12):
         failed = Step(Draft([1, 2, 3, 4], None, "suffix", 3), 0, (0,), 0)
         cascaded.observe([misled], [failed], 1.0, 260.0)
+    cascaded._wasted["suffix"] = 1e9  # no tries
     cascaded._state(misled).settled.clear()
     cascaded.choose([misled])
     assert cascaded.decide(misled, "suffix", 4, 5).length == 0
