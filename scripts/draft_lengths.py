@@ -125,7 +125,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--pipeline", default="adaptive", help="a name in examples/pipelines")
     parser.add_argument("--fixed", default="1,2,3,5,7", help="fixed lengths to compare with")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--tokens", type=int, default=256, help="generated for every prompt")
     parser.add_argument("--per-family", type=int, default=None)
     parser.add_argument("--random", type=int, default=8, help="prompts of random tokens")
     parser.add_argument("--threads", type=int, default=1)
