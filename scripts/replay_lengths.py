@@ -100,7 +100,7 @@ def record(options: argparse.Namespace) -> Recording:
         rows=(round(plain, 1), *(round(us * batches, 1) for us in known["rows_us"][1:])),
         drafting=tuple(round(us * pace, 1) for us in known["drafting_us"]["dflash2"]),
         lookup=round(median(known["drafting_us"]["suffix"][1:]), 1),
-        thinking=tuple(round(median(us), 1) for us in thinking),
+        thinking=tuple(round(median(us), 1) if us else 0.0 for us in thinking),
         settling=settling,
         **habits,
     )

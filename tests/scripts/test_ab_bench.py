@@ -76,6 +76,19 @@ def test_an_interrupted_run_says_how_to_go_on(monkeypatch, capsys, tmp_path: Pat
     assert f"--resume goes on with {tmp_path / 'run.json'}" in capsys.readouterr().err
 
 
+def test_a_pipelines_own_settings_come_last(monkeypatch: pytest.MonkeyPatch):
+    """So that they may name options of the sampler that the comparison asks for."""
+    own = "sampler.of.device_top_k=off"
+    found = options(
+        monkeypatch, "--sampled", "--synthetic", "0.9", "--pipelines", f"mtp+{own},plain"
+    )
+    mtp, plain = ab_bench.pipelines(found)
+    assert [text[:7] for text in mtp.overrides].count("sampler") == 2
+    assert mtp.overrides[0].startswith("sampler={use: synthetic")
+    assert mtp.overrides[-1] == own
+    assert plain.overrides[0] == "sampler={use: rejection, temperature: 0}"
+
+
 def test_flags_of_the_peer_modes(monkeypatch: pytest.MonkeyPatch):
     found = options(monkeypatch, "--synthetic", "0.9,0.8,0.7,0.6", "--drafter", "d.gguf")
     assert "--spec-type" not in ab_bench.peer_flags("plain", found)

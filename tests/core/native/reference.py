@@ -67,9 +67,9 @@ def reference(
 def chi_square_p(counts: NDArray[np.int64], p: NDArray[np.float64]) -> float:
     """How likely a worse fit would be by chance (Wilson and Hilferty's approximation).
 
-    Cells that expect fewer than five draws are pooled, with more common ones if they expect fewer
-    together as well: of less, one draw would be as unlikely as it is not. Draws where p is 0
-    give 0.
+    Cells that expect fewer than five draws are pooled, with a more common one if together they
+    still do: a single draw in a cell that expects next to none would look impossible. Draws
+    where p is 0 give 0.
     """
     if counts[p <= 0].sum() > 0:
         return 0.0
