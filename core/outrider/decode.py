@@ -188,8 +188,6 @@ class Decoder:
         engine0 = self.engine.busy_ns()
         limits = self._limits(sequences)
         drafts = self._drafts(sequences, limits)
-        if self._trim is not None and any(limits):
-            drafts = self._trim(sequences, drafts)
         constrained = False
         for sequence, draft, limit in zip(sequences, drafts, limits, strict=True):
             if len(draft.tokens) > limit:
@@ -199,6 +197,8 @@ class Decoder:
                 )
             if sequence.request.constraint is not None:
                 constrained = True
+        if self._trim is not None and any(limits):
+            drafts = self._trimmed(sequences, drafts, self._trim)
         if constrained:
             drafts = self._constrain(sequences, drafts)
         padded = drafts
@@ -261,6 +261,22 @@ class Decoder:
         if any(limits):
             return self.drafter.propose(sequences, limits)
         return [NO_DRAFT] * len(sequences)
+
+    def _trimmed(
+        self,
+        sequences: ListOf[Sequence],
+        drafts: ListOf[Draft],
+        trim: Callable[[ListOf[Sequence], ListOf[Draft]], ListOf[Draft]],
+    ) -> ListOf[Draft]:
+        """What the draft length leaves of the drafts."""
+        kept = trim(sequences, drafts)
+        for part, draft in zip(kept, drafts, strict=True):
+            if len(part.tokens) > len(draft.tokens):
+                raise PluginError(
+                    f"the draft length {self.draft_length.name!r} made {len(part.tokens)} tokens "
+                    f"of a draft of {len(draft.tokens)}; `trim` may only shorten drafts"
+                )
+        return kept
 
     def _room(self, sequence: Sequence) -> int:
         """How many drafts may be verified, so that they and one more token still fit."""

@@ -68,16 +68,16 @@ def test_sampled_tokens_are_those_of_whole_drafts(seed):
 
 
 class Longer(Part):
-    """Makes more of a draft than was asked for."""
+    """Makes more of a draft than there is."""
 
     def trim(self, sequences, drafts):
         return [attrs.evolve(draft, tokens=[*draft.tokens, 1]) for draft in drafts]
 
 
-def test_a_policy_that_verifies_more_than_it_chose_is_refused():
+def test_a_policy_that_verifies_more_than_was_drafted_is_named():
     with (
         opened(keys(4, 4), offers={"draft_length": {"part": Longer}}) as pipeline,
-        pytest.raises(PluginError, match="proposed 5 tokens; at most 4 were asked for"),
+        pytest.raises(PluginError, match="'part' made 5 tokens of a draft of 4; `trim` may only"),
     ):
         pipeline.generate(PROMPT, max_tokens=20)
 

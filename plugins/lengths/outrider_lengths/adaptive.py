@@ -354,7 +354,7 @@ class AdaptiveLength(DraftLength):
             attempt = state.probing.get(key)
             if attempt is not None and attempt.watched and len(draft.tokens) > attempt.best:
                 del state.probing[key]
-                state.watch = Watch(draft, attempt.best), attempt
+                state.watch = Watch(draft), attempt
                 return draft.cut(attempt.best) if attempt.best else NO_DRAFT
         return draft
 
@@ -386,10 +386,11 @@ class AdaptiveLength(DraftLength):
                 self._chosen[k] += 1
             if k:
                 self._learn(state, step, k, spent if len(steps) == 1 else 0.0)
-            for (name, _), attempt in state.probing.items() if not k else ():
+            else:
                 # a drafter that was tried and had nothing to propose has failed as well
-                attempt.prober.result(False, draft_us / rest_us)
-                self._wasted[name] += draft_us
+                for (drafter, _), attempt in state.probing.items():
+                    attempt.prober.result(False, draft_us / rest_us)
+                    self._wasted[drafter] += draft_us
             if state.watch is not None:
                 watch, attempt = state.watch
                 if not watch.extra:
@@ -433,13 +434,15 @@ class AdaptiveLength(DraftLength):
         if not watch.extra:
             more = draft_us / self._costs.pace - self._costs.drafting(name, drafted)
             watch.extra = self._drafting(name, best, drafted) + max(1.0, more)
+            # a text that ends before the verdict is no reason to try again for nothing
+            self._wasted[name] += watch.extra
         if not watch.see(step.tokens):
             return
         state.watch = None
         held = attempt.held(watch.held, drafted)
         attempt.prober.result(held, watch.extra / self._cost(name, best))
-        if not held:
-            self._wasted[name] += watch.extra
+        if held:
+            self._wasted[name] -= watch.extra
         if watch.held + watch.missed > best:
             self._count(state, name, draft.evidence, watch.held, watch.missed, best)
 

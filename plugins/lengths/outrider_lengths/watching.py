@@ -19,8 +19,6 @@ class Watch:
     """
 
     draft: Draft
-    verified: int
-    """Leading drafts that are verified all the same."""
     extra: float = 0.0
     """What drafting more than is verified cost, in µs."""
     held: int = 0

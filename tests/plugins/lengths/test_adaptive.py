@@ -356,6 +356,22 @@ def test_tries_that_come_true_unverified_make_drafting_begin():
     assert length.statistics()["acceptance"]["block"][0] > 0.7
 
 
+def test_texts_that_end_before_the_verdict_do_not_make_tries_free():
+    """Every one of them may be the first token of an answer of one word."""
+    length, _ = alone(50.0)
+    tries, total = 0.0, 0.0
+    for _ in range(600):
+        sequence = request()
+        k = length.choose([sequence])[0]
+        drafted = Draft([*range(k)], None, "block")
+        draft = length.trim([sequence], [drafted])[0] if k else Draft()
+        rest = 100.0 + 50.0 * len(draft.tokens)
+        length.observe([sequence], [Step(draft, 0, (0,), 0)], 50.0 * (k > 0), rest)
+        total += rest + 50.0 * (k > 0)
+        tries += 50.0 * (k > 0)
+    assert 0.0 < tries <= 0.01 * total + 16 * 100.0 + 50.0
+
+
 def test_drawn_drafts_are_always_verified():
     """That the target draws the same token is rarer than that it accepts it."""
     q = Distribution(np.array([1], np.int32), np.array([1.0], np.float32))

@@ -16,7 +16,7 @@ def test_the_judgement_is_that_of_verification(draft, text, sizes):
     held = 0
     while held < min(len(draft), len(text)) and draft[held] == text[held]:
         held += 1
-    watch, at, decided = Watch(Draft(draft), 0), 0, False
+    watch, at, decided = Watch(Draft(draft)), 0, False
     for size in sizes:
         if decided or at >= len(text):
             break
@@ -28,6 +28,6 @@ def test_the_judgement_is_that_of_verification(draft, text, sizes):
 
 
 def test_a_step_that_emits_nothing_says_nothing():
-    watch = Watch(Draft([1, 2]), 0)
+    watch = Watch(Draft([1, 2]))
     assert not watch.see(())
     assert (watch.held, watch.missed) == (0, False)
