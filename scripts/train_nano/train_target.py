@@ -27,7 +27,7 @@ from nano.checkpoint import load_clock, load_models, save_checkpoint, save_packe
 from nano.config import NanoConfig, TargetConfig
 from nano.copies import NEWLINE, CopyRows
 from nano.decode import Decoder
-from nano.draft_loss import soft_ce
+from nano.draft_loss import near_ties, soft_ce
 from nano.fast import compile_regions, install_delta_rule
 from nano.graphed import TrainStep
 from nano.loops import OWN_END, LoopRows
@@ -45,6 +45,7 @@ SAVE_EVERY = 90.0
 SHARE_EVERY = 256
 LOOP_MARKS = (0.5, 0.65, 0.8)
 MTP_WINDOW = 1024
+NEAR_TIE = 0.2
 DRAFT_PART = 6
 
 
@@ -149,6 +150,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--mtp-weight", type=float, default=0.3)
     parser.add_argument("--mtp-steps", type=int, default=3, help="chained")
     parser.add_argument("--mtp-rows", type=int, default=16, help="rows for MTP, documents first")
+    parser.add_argument("--tie-weight", type=float, default=0.0, help="see draft_loss.near_ties")
+    parser.add_argument("--tie-rows", type=int, default=8, help="rows of documents for it")
     parser.add_argument("--muon-lr", type=float, default=0.02)
     parser.add_argument("--adam-lr", type=float, default=0.004)
     parser.add_argument("--decay-from", type=float, default=0.4)
@@ -213,16 +216,18 @@ def main() -> None:
         f"parameters: {sum(p.numel() for p in model.parameters()):,}",
     )
     decoder = Decoder(model, args.rollouts, OWN_END, device, not args.no_compile)
-    loss_fn, mtp_loss_fn = weighted_ce, soft_ce
+    loss_fn, mtp_loss_fn, tie_loss_fn = weighted_ce, soft_ce, near_ties
     if not args.no_compile:
         compile_regions(model)
         loss_fn = torch.compile(weighted_ce, dynamic=False)
         mtp_loss_fn = torch.compile(soft_ce, dynamic=False)
+        tie_loss_fn = torch.compile(near_ties, dynamic=False)
     opt = Optimizers([model], args.muon_lr, args.adam_lr)
     if resumed and (args.run / "momenta.pt").is_file():
         opt.load(args.run / "momenta.pt")
     autocast = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
     window = min(MTP_WINDOW, args.length)
+    tied = args.tie_rows * window
 
     def losses(tok: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         """What to minimise, and the trunk's part of it."""
@@ -243,6 +248,16 @@ def main() -> None:
                         m.flatten(0, 1), teacher, model.embed.weight, own, weights
                     )
                     total = total + args.mtp_weight / args.mtp_steps * part
+                    if args.tie_weight:
+                        part = tie_loss_fn(
+                            hidden[: args.tie_rows].flatten(0, 1),
+                            own[:tied],
+                            m[: args.tie_rows].flatten(0, 1),
+                            model.embed.weight,
+                            weights[:tied],
+                            NEAR_TIE,
+                        )
+                        total = total + args.tie_weight / args.mtp_steps * part
         return total, loss.detach()
 
     one_step = TrainStep(

@@ -166,3 +166,26 @@ def test_a_told_function_speaks_of_itself_below_its_header() -> None:
         lines = told.source.rstrip().split("\n")
         assert lines[:1] + lines[2:] == plain.source.rstrip().split("\n")
         assert lines[1].startswith("    ")
+
+
+def test_stray_words_stand_only_behind_values_that_a_space_ends() -> None:
+    gen = Gen(4, LEXICON)
+    paths = {tools._ended(gen, "List {d} now", {"d": "docs/river"}) for _ in range(2000)}
+    assert {"List {d} now", "List {d} move now", "List {d} apple now"} < paths
+    assert all(re.fullmatch(r"List \{d\}( [a-z]+)? now", wording) for wording in paths)
+    for value in ("river stone", "river", "a/b c", '"a/b"'):
+        assert {tools._ended(gen, "List {d}", {"d": value}) for _ in range(100)} == {"List {d}"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_words_that_begin_alike_are_no_held_back_ones(seed: int) -> None:
+    gen = Gen(seed, LEXICON)
+    words = {text._akin(gen, "window") for _ in range(200)}
+    assert all(word.startswith("w") for word in words)
+    assert len(words) > 50
+    assert not any(held_out(word) for word in words - set(WORDS))
+
+
+def test_long_lists_are_drawn_too() -> None:
+    gen = Gen(2, LEXICON)
+    assert {len(text._words(gen, 4)) for _ in range(300)} == {4, *range(9, 17)}

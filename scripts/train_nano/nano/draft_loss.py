@@ -33,6 +33,28 @@ def soft_ce(
     return (per_row * weights).sum() / weights.sum(), hits
 
 
+def near_ties(
+    h: Tensor, own: Tensor, guess_h: Tensor, embed: Tensor, weights: Tensor, margin: float
+) -> Tensor:
+    """Pulls the trunk to what a drafter foresees, where it hardly matters which token comes.
+
+    Nearly all drafts that fail do so where the trunk itself is undecided. Where the drafter's
+    choice is another one than the trunk's, and its probability less than `margin` smaller, the
+    difference of both logits counts; it pulls the trunk, not the drafter.
+
+    h, guess_h: [N, E] of the trunk and of the drafter; own: [N] the trunk's choices; embed: [V, E];
+    weights: [N].
+    """
+    embed = embed.detach().to(h.dtype)
+    with torch.no_grad():
+        guess = F.linear(guess_h, embed).argmax(-1)
+        p = F.linear(h, embed).float().softmax(-1)
+        gap = (p.gather(-1, own[:, None]) - p.gather(-1, guess[:, None]))[:, 0]
+        weights = weights * ((guess != own) & (gap < margin)) / weights.sum()
+        towards = embed.index_select(0, own) - embed.index_select(0, guess)
+    return ((h * towards).sum(-1, dtype=torch.float32) * weights).sum()
+
+
 def _preference(w: Tensor) -> Tensor:
     """Random keys that put own text (weight 1) first and unweighted positions last."""
     return torch.rand_like(w) + 2.0 * (w >= 1.0) - 4.0 * (w <= 0.0)

@@ -11,10 +11,10 @@ from .gen import Gen
 from .types import Chat, Turn
 
 FAMILIES: tuple[tuple[float, Callable[[Gen], Turn]], ...] = (
-    (5, arith.direct), (9, problems.word_problem), (6, stories.story_problem), (1, arith.convert), (1, arith.compare),
-    (40, edits.edit), (4, coding.write), (1, coding.explain), (3, coding.describe_real),
+    (5, arith.direct), (11, problems.word_problem), (6, stories.story_problem), (1, arith.convert), (1, arith.compare),
+    (42, edits.edit), (4, coding.write), (1, coding.explain), (3, coding.describe_real),
     (10, data.reformat), (5, data.lookup), (2, data.field_question), (2, text.greeting),
-    (2, text.fact), (4, text.reading), (26, text.list_task), (5, text.spelling), (4, text.repeat), (1, text.summarize),
+    (2, text.fact), (4, text.reading), (30, text.list_task), (5, text.spelling), (4, text.repeat), (1, text.summarize),
     (1.5, text.story), (1, text.letter), (1, text.classify), (1.5, text.continue_prose), (1.5, longer.needle),
 )  # fmt: skip
 MAKERS = [f[1] for f in FAMILIES]
@@ -37,11 +37,11 @@ def sample_chat(g: Gen) -> Chat:
         system = g.choice(SYSTEMS) if g.chance(0.7) else g.text(1, 3)
     definitions: tuple[dict[str, object], ...] = ()
     kind = g.random()
-    if kind < 0.22:
+    if kind < 0.24:
         definitions, turns = tools.tool_chat(g)
         if g.chance(0.1):
             turns.insert(0, g.choices(MAKERS, WEIGHTS)[0](g))
-    elif kind < 0.24:
+    elif kind < 0.26:
         turns = longer.recall(g)
     else:
         count = g.choices([1, 2, 3, 4, 8], [52, 22, 12, 9, 5])[0]

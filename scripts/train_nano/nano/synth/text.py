@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import facts, wordings
-from .gen import COLORS, DAYS, JOBS, MONTHS, Gen, plural
+from .gen import COLORS, DAYS, JOBS, MONTHS, Gen, held_out, plural
 from .types import Thought, Turn
 
 
@@ -129,13 +129,37 @@ def _numbered(items: list[str]) -> str:
     return "\n".join(f"{k}. {i}" for k, i in enumerate(items, 1))
 
 
+def _akin(g: Gen, word: str) -> str:
+    """A word that begins with the same one to three letters."""
+    start = word[: g.randint(1, 3)]
+    lex = g.lex
+    pool = g.choice((lex.nouns, lex.words, lex.adjectives, lex.verbs))
+    if g.chance(0.6) and (found := [w for w in pool if w.startswith(start) and w != word]):
+        return g.choice(found)
+    while held_out(made := start + g.rare()):
+        pass
+    return made
+
+
+def _words(g: Gen, count: int) -> list[str]:
+    """Words of a list; long ones, and ones that begin alike, are harder to sort and to copy."""
+    if g.chance(0.15):
+        count = g.randint(9, 16)
+    words = [g.any_word() for _ in range(count)]
+    if g.chance(0.35):
+        for at in range(1, count):
+            if g.chance(0.5):
+                words[at] = _akin(g, g.choice(words[:at]))
+    return words
+
+
 def list_task(g: Gen) -> Turn:
     """One operation on a list of words."""
     count = g.randint(3, 8)
     if g.unseen:
         items = list(dict.fromkeys(g.fake() if g.chance(0.2) else g.noun() for _ in range(count)))
     else:
-        items = list(dict.fromkeys(g.any_word() for _ in range(count)))
+        items = list(dict.fromkeys(_words(g, count)))
     listed = ", ".join(items)
     k = g.randint(1, len(items))
     last, pick = items[-1], items[k - 1]

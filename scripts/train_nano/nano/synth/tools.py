@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from .asks import GENERIC, MORE
@@ -67,11 +68,27 @@ def _wordings(g: Gen, spec: Spec) -> tuple[str, ...]:
     return MORE[spec.name] if part < 0.5 else INSTRUCTIONS[spec.name]
 
 
+def _ended(g: Gen, wording: str, values: dict[str, str]) -> str:
+    """With stray words behind some slots whose value holds no space, as a space ends such a value.
+
+    Only values that nobody takes for a word count: paths, names with underscores, codes, dates.
+    """
+    for name, value in values.items():
+        if re.fullmatch(r"[^\s\"]*[\d/_@][^\s\"]*", value) and g.chance(0.15):
+            stray = g.verb() if g.chance(0.5) else g.word()
+            wording = re.sub(rf"{{{name}}}(?=$|[ .,?!;])", f"{{{name}}} {stray}", wording)
+    return wording
+
+
 def request(g: Gen, spec: Spec | None = None) -> tuple[Spec, dict[str, Any], str]:
     """A tool (any, unless given), arguments, and a request that holds them."""
     spec = spec or _pick(g)
     args = {a.name: a.make(g) for a in spec.args}
-    ask = g.say(_wordings(g, spec), spec.unseen).format(**{k: shown(v) for k, v in args.items()})
+    values = {k: shown(v) for k, v in args.items()}
+    wording = g.say(_wordings(g, spec), spec.unseen)
+    if not g.unseen:
+        wording = g.fresh(lambda: _ended(g, wording, values), spec.unseen)
+    ask = wording.format(**values)
     if g.chance(0.1):
         ask = g.choice(["Hi! ", "Hello, ", "Please help me. ", "Quick question: "]) + ask
     elif not g.unseen and g.chance(0.08):
