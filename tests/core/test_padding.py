@@ -172,7 +172,10 @@ def test_the_embedded_model_says_what_it_says_without_drafts(
         "draft_length={use: fixed, k: 3, rows: 6}",
         f"rollback.use={rollback}",
     )
-    for text in ("def add(a, b):\n    return a", "one, two, three, one, two, three, one,"):
+    for text in (
+        "def test_add():\n    assert add(1, 2) == 3\n    assert add(2, 3) == 5\n",
+        "| a | b |\n| a | b |\n",
+    ):
         prompt = plain.tokenize(text)
         expected = plain.run(Request(prompt=prompt, max_tokens=48)).token_ids
         rows = watched(pipeline)

@@ -26,11 +26,17 @@ WEATHER = {
                 "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
             },
             "required": ["city"],
-            "additionalProperties": False,
         },
     },
 }
-STRICT_WEATHER = {"type": "function", "function": {**WEATHER["function"], "strict": True}}
+STRICT_WEATHER = {
+    "type": "function",
+    "function": {
+        **WEATHER["function"],
+        "parameters": {**WEATHER["function"]["parameters"], "additionalProperties": False},
+        "strict": True,
+    },
+}
 QUESTION = [{"role": "user", "content": "What is the weather in Paris?"}]
 SHORT = {
     "type": "object",
@@ -68,7 +74,7 @@ def test_a_tool_question_is_called_answered_and_told(pipeline: Pipeline) -> None
     result = {
         "role": "tool",
         "tool_call_id": made.id,
-        "content": '{"temperature": 18, "condition": "cloudy"}',
+        "content": '{"city": "Paris", "temperature": 18, "condition": "cloudy"}',
     }
     told = pipeline.chat(
         [*QUESTION, call.message.to_openai(), result], tools=[WEATHER], max_tokens=256
