@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True, help="the folder with lexicon.json.xz")
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--first-seed", type=int, default=SEED, help="of the tasks")
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seen", action="store_true", help="wordings and words of the training")
     parser.add_argument("--only", help="families whose name starts with this")
@@ -72,7 +73,8 @@ def main() -> None:
         for family in FAMILIES[: args.first]:
             if args.only and not family.name.startswith(args.only):
                 continue
-            done = list(pool.map(lambda s, f=family: run(f, s), range(SEED, SEED + args.count)))
+            seeds = range(args.first_seed, args.first_seed + args.count)
+            done = list(pool.map(lambda s, f=family: run(f, s), seeds))
             right, stopped = sum(d[0] for d in done), sum(d[1] for d in done)
             ended, total = ended + stopped, total + len(done)
             length = sum(d[2] for d in done) / len(done)

@@ -78,13 +78,21 @@ def test_a_recording_survives_its_file(recording, tmp_path):
 
 @pytest.mark.parametrize(
     ("batches", "seed"),
-    [("cheap", 0), ("cheap", 20), ("cheap", 24), ("cheap", 27), ("dear", 7), ("dear", 30)],
+    [
+        ("cheap", 0),
+        ("cheap", 20),
+        ("cheap", 24),
+        ("cheap", 27),
+        ("dear", 7),
+        ("dear", 30),
+        ("step-11", 0),
+    ],  # fmt: skip
 )
 def test_adaptive_holds_in_every_family_however_it_is_misled(batches, seed):
     """Never more than 3 % behind the best fixed length of a family, ahead of all on the mixture.
 
     The calibration it starts from is off by up to a quarter, the texts come in another order, and
-    steps are noisy. With all seeds but the last one an earlier policy failed: it took batches for
+    steps are noisy. With the first five an earlier policy failed: it took batches for
     too dear once and never looked again (a fifth slower on edits), or began each text with
     failing tries.
     """
