@@ -86,7 +86,7 @@ def test_a_recording_survives_its_file(recording, tmp_path):
         ("dear", 7),
         ("dear", 30),
         ("step-11", 0),
-    ],  # fmt: skip
+    ],
 )
 def test_adaptive_holds_in_every_family_however_it_is_misled(batches, seed):
     """Never more than 3 % behind the best fixed length of a family, ahead of all on the mixture.
