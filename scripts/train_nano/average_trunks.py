@@ -21,6 +21,9 @@ def main() -> None:
     parser.add_argument("checkpoints", type=Path, nargs="+", help="folders or packed files")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
+    for path in args.checkpoints:
+        if not path.is_file() and not (path / "config.json").is_file():
+            parser.error(f"{path} is neither a packed file nor a folder with config.json")
     states: list[dict[str, Tensor]] = []
     for path in args.checkpoints:
         config, target, drafter = load_models(path)

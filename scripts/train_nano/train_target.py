@@ -162,7 +162,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rollouts", type=int, default=1536)
     parser.add_argument("--layers", type=int, help="another depth (for a try on a CPU)")
     parser.add_argument("--no-compile", action="store_true")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.tie_weight and args.tie_rows > args.mtp_rows:
+        parser.error(f"--tie-rows {args.tie_rows}: no more than --mtp-rows, {args.mtp_rows}")
+    return args
 
 
 def main() -> None:

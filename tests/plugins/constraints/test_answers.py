@@ -84,6 +84,20 @@ def test_a_tool_question_is_called_answered_and_told(pipeline: Pipeline) -> None
     assert "18" in told.content
 
 
+def test_a_tool_that_takes_nothing_else_is_called_so_or_the_call_is_named(
+    pipeline: Pipeline,
+) -> None:
+    closed = {**WEATHER["function"]["parameters"], "additionalProperties": False}
+    tool = {"type": "function", "function": {**WEATHER["function"], "parameters": closed}}
+    call = pipeline.chat(QUESTION, tools=[tool], max_tokens=256)
+    (made,) = call.message.tool_calls
+    assert made.values()["city"] == "Paris"
+    wrong = [
+        e.validator for e in jsonschema.Draft202012Validator(closed).iter_errors(made.values())
+    ]
+    assert [v.rule for v in call.message.violations] == wrong
+
+
 @pytest.mark.parametrize("wishes", [{}, {"reasoning": {"budget": 9}}], ids=["free", "budget"])
 def test_deltas_put_together_are_the_message(pipeline: Pipeline, wishes: Any) -> None:
     deltas: list[Any] = []
