@@ -171,12 +171,12 @@ class Costs:
                 self._observe_change(rows, rest_us, begins)
             else:
                 self._observe_rows(rows, rest_us)
-        self._passed(rows, cause)
+        self.passed(rows, cause)
         if sequences == 1:
             self._observe_drafts(name, k, draft_us, after_plain)
 
-    def _passed(self, rows: int, cause: Cause = None) -> None:
-        """A step with `rows` verify rows was taken, whatever it cost."""
+    def passed(self, rows: int, cause: Cause = None) -> None:
+        """A step with `rows` verify rows was taken; what it cost says nothing of other steps."""
         if rows == self._last:
             self._repeated += 1
             return

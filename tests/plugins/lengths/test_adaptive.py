@@ -447,3 +447,25 @@ def test_what_one_text_doubts_because_of_itself_is_not_left_alone_by_others(casc
     other = request()
     cascaded.choose([other])
     assert cascaded.decide(other, "suffix", 4, 5).length > 0
+
+
+@pytest.mark.parametrize("drafting", [False, True])
+def test_the_first_steps_after_a_prefill_say_nothing_of_what_steps_cost(drafting):
+    """Their caches are cold. Taken for a slower machine, they made batches look cheap beside it."""
+    length, _ = alone(5.0, known=0.98 if drafting else 0.05)
+    lengths = []
+    for _ in range(40):
+        sequence = request()
+        for cold in (3.0, 2.3, 1.7, 1.2, 1.1, *[1.0] * 11):
+            k = length.choose([sequence])[0]
+            draft = Draft(list(range(9 - k, 9)), None, "block") if k else Draft()
+            draft = length.trim([sequence], [draft])[0]
+            k = len(draft.tokens)
+            held = k if drafting else 0
+            taken = Step(draft, held, tuple(range(9 - held, 10)), 0)
+            spent = cold * (100.0 + 50.0 * k)
+            length.observe([sequence], [taken], cold * 5.0 * (k > 0), spent)
+            lengths.append(k)
+    assert (sum(k > 0 for k in lengths) > 500) == drafting
+    assert length._costs.pace == pytest.approx(1.0, abs=0.02)
+    assert length._costs.rows(5) == pytest.approx(300.0, rel=0.02)

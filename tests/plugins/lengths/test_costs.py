@@ -109,6 +109,20 @@ def test_the_costs_of_steps_are_the_sums_of_their_parts(before, padding):
     assert len(costs.steps(("unheard of", 3), 2)) == 3
 
 
+def test_what_a_step_after_a_prefill_took_is_ignored_but_not_that_it_was_taken():
+    costs, cause = Costs(TABLE), ("mtp", 0)
+    before = costs.table()
+    for _ in range(60):
+        costs.passed(1)
+        for _ in range(10):
+            costs.passed(3, cause)
+    assert costs.table() == before
+    assert costs.pace == 1.0
+    assert costs.transition(3, cause) == 0.0
+    costs.passed(1)
+    assert costs.stretch(cause) == pytest.approx(10.0, rel=0.05)
+
+
 def test_long_stretches_make_leaving_cheaper_a_step():
     costs = Costs(TABLE)
     for _ in range(60):
