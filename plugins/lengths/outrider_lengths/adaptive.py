@@ -20,7 +20,7 @@ from outrider import (
     Step,
 )
 
-from outrider_lengths.acceptance import UNKNOWN, Acceptance, Given, Leaning, Prior, outcome
+from outrider_lengths.acceptance import UNKNOWN, Acceptance, Given, Lean, Leaning, outcome
 from outrider_lengths.calibration import calibrated
 from outrider_lengths.costs import Costs, CostTable
 from outrider_lengths.gain import allocate, best_length, expected_tokens
@@ -32,6 +32,9 @@ _LOCAL = {"weight": 5.0, "keep": 0.97}
 """Memory of one sequence: about its last 30 outcomes a position."""
 _COMMON = {"weight": 4.0, "keep": 0.995}
 """Memory across requests: about the last 200 outcomes a position."""
+_TEXT = {"spread": 0.7, "keep": 0.97}
+"""How much texts differ in how well drafts of one kind hold, as the deviation of the logarithm of
+the odds (0.5 to 0.8 make recorded texts likeliest), and memory: about a text's last 30 drafts."""
 _RELAX = 0.98
 """What is left of a sequence's memory after a step without evidence for it."""
 _WORTH_A_LONG_SHOT = 1.1
@@ -106,6 +109,8 @@ class _State:
     """What this step tries."""
     steps: int = 0
     """Steps of the request so far."""
+    leans: dict[str, Lean] = attrs.field(factory=dict)
+    """How much better or worse than usual the drafts of each drafter hold here."""
     touched: dict[Key, int] = attrs.field(factory=dict)
     """The step up to which what is known has faded."""
     settled: dict[Key, int] = attrs.field(factory=dict)
@@ -464,6 +469,9 @@ class AdaptiveLength(DraftLength):
         """
         keys = {(name, 0), (name, evidence)}
         tried = accepted + rejected
+        if evidence:
+            usual = self._usual((name, evidence)).estimate(tried)
+            self._lean(state, name).observe(usual, accepted, known)
         for key in keys:
             state.unsettle(key)
             self._dull.pop(key, None)
@@ -493,17 +501,28 @@ class AdaptiveLength(DraftLength):
         return state
 
     def _known(self, state: _State, key: Key) -> Acceptance:
+        name, grade = key
+        lean = self._lean(state, name) if grade else None
         known = state.acceptance.get(key)
         if known is None:
-            prior: Prior = self._usual(key)
-            name, grade = key
-            if grade:
-                prior = Leaning(prior, self._known(state, (name, 0)), self._usual((name, 0)))
+            usual = self._usual(key)
+            prior = Leaning(usual, lean) if lean is not None else usual
             known = state.acceptance[key] = Acceptance(prior, **_LOCAL)
         elif idle := state.steps - state.touched[key]:
             known.relax(_RELAX**idle)
         state.touched[key] = state.steps
         return known
+
+    def _lean(self, state: _State, name: str) -> Lean:
+        """How a drafter's drafts from evidence do in this text."""
+        key = (name, _ALL)
+        lean = state.leans.get(name)
+        if lean is None:
+            lean = state.leans[name] = Lean(**_TEXT)
+        elif idle := state.steps - state.touched[key]:
+            lean.relax(_RELAX**idle)
+        state.touched[key] = state.steps
+        return lean
 
     def _usual(self, key: Key) -> Acceptance:
         """What all requests showed."""

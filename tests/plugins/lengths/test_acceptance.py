@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from outrider_lengths.acceptance import Acceptance, Given, Leaning, outcome
+from outrider_lengths.acceptance import Acceptance, Given, Lean, Leaning, outcome
 
 outcomes = st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=60)
 
@@ -92,25 +92,80 @@ def test_an_accepted_end_is_no_rejection_of_what_would_have_followed(
 
 
 def test_what_fails_in_one_place_is_doubted_in_others_like_it():
-    usual, grade = Given((0.9,)), Given((0.95, 0.8))
-    seen = Acceptance(usual, weight=5.0, keep=0.97)
-    leaning = Leaning(grade, seen, usual)
+    lean = Lean(spread=1.5, keep=0.97)
+    leaning = Leaning(Given((0.95, 0.8)), lean)
     assert leaning.estimate(2) == pytest.approx([0.95, 0.8])
     for _ in range(3):
-        seen.observe(0, True)
+        lean.observe([0.9], 0)
     low = leaning.estimate(3)
     assert low[0] < 0.8
     assert low[1] < 0.45
     assert low[1] == low[2]
     for _ in range(60):
-        seen.observe(1, False)
+        lean.observe([0.9], 1)
     assert leaning.estimate(1)[0] > 0.95
     assert leaning.known == 2
 
 
 def test_certain_and_hopeless_rates_have_finite_odds():
-    leaning = Leaning(Given((1.0, 0.0)), Given((0.0,)), Given((1.0,)))
-    assert all(0.0 < rate < 1.0 for rate in leaning.estimate(2))
+    lean = Lean(spread=0.7, keep=1.0)
+    for _ in range(100):
+        lean.observe([1.0, 0.0], 0)
+        lean.observe([0.0], 1)
+    assert all(0.0 < rate < 1.0 for rate in Leaning(Given((1.0, 0.0)), lean).estimate(2))
+
+
+def leant(spread, usual, held, times):
+    """Odds by those in general, after so many drafts of which so much held."""
+    lean = Lean(spread, keep=1.0)
+    for _ in range(times):
+        lean.observe(usual, held)
+    return lean.factor
+
+
+def test_good_drafts_that_hold_are_no_sign_that_worse_ones_will():
+    """All drafts of a text may have been from long matches: they hold in other texts as well."""
+    assert 1.0 < leant(0.7, [0.99], 1, 10) < 1.1
+    assert leant(0.7, [0.6], 1, 10) > 2.0
+    assert leant(0.7, [0.9], 0, 1) < 1.0 / leant(0.7, [0.9], 1, 4), "a surprise says more"
+
+
+def test_what_holds_as_often_as_usual_leaves_everything_as_it_is():
+    lean = Lean(spread=0.7, keep=1.0)
+    for i in range(400):
+        lean.observe([0.75], int(i % 4 > 0))
+    assert lean.factor == pytest.approx(1.0, abs=0.03)
+
+
+def test_texts_that_differ_little_are_believed_to_be_like_others_for_longer():
+    assert leant(0.3, [0.9], 0, 2) > 1.5 * leant(1.0, [0.9], 0, 2)
+    assert leant(0.3, [0.9, 0.8], 0, 500) == pytest.approx(leant(1.0, [0.9, 0.8], 0, 500), abs=0.01)
+
+
+def test_the_likeliest_shift_of_the_odds_is_found():
+    """Step by step as good as at once: where 50 of 100 hold that usually do 80 times."""
+    lean = Lean(spread=1e3, keep=1.0)
+    for i in range(100):
+        lean.observe([0.8], i % 2)
+    assert lean.factor == pytest.approx(0.25, rel=0.15)
+
+
+def test_positions_that_were_counted_before_tell_no_lean_again():
+    lean = Lean(spread=0.7, keep=1.0)
+    lean.observe([0.9, 0.9], 1, known=2)
+    assert lean.factor == 1.0
+    lean.observe([0.9, 0.9], 1, known=1)
+    assert lean.factor == pytest.approx(leant(0.7, [0.9], 0, 1))
+
+
+def test_a_text_is_taken_to_be_like_others_again_when_nothing_was_tried_for_long():
+    lean = Lean(spread=0.7, keep=0.97)
+    for _ in range(10):
+        lean.observe([0.9], 0)
+    assert lean.factor < 0.3
+    for _ in range(500):
+        lean.relax(0.98)
+    assert lean.factor == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_text_with_many_outcomes_tells_others_hardly_more_than_one_with_a_few():

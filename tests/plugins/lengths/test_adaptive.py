@@ -469,3 +469,32 @@ def test_the_first_steps_after_a_prefill_say_nothing_of_what_steps_cost(drafting
     assert (sum(k > 0 for k in lengths) > 500) == drafting
     assert length._costs.pace == pytest.approx(1.0, abs=0.02)
     assert length._costs.rows(5) == pytest.approx(300.0, rel=0.02)
+
+
+def test_long_matches_that_hold_are_no_reason_to_believe_short_ones(cascaded):
+    """They hold in every text; what the short ones do is not told by more of the same."""
+
+    def step(sequence, grade, accepted):
+        cascaded.choose([sequence])
+        k = cascaded.decide(sequence, "suffix", 4, grade).length
+        held = min(k, accepted)
+        draft = Draft(list(range(k)), None, "suffix", grade) if k else Draft()
+        taken = Step(draft, held, tuple(range(held + 1)), 0)
+        cascaded.observe([sequence], [taken], 1.0, 100.0 + 40.0 * k)
+        return k
+
+    def believed(sequence, grade):
+        return cascaded._known(cascaded._state(sequence), ("suffix", grade)).estimate(1)[0]
+
+    for i in range(80):
+        usual = request()
+        for n in range(4):
+            step(usual, 5, 4)
+            step(usual, 3, 4 if (i + n) % 4 else 0)
+    long, short = request(), request()
+    before = believed(long, 3)
+    assert before == pytest.approx(0.75, abs=0.15)
+    assert [step(long, 5, 4) for _ in range(10)] == [4] * 10
+    assert believed(long, 3) - before < 0.05
+    assert [step(short, 3, 0) for _ in range(2)] == [4] * 2
+    assert believed(short, 5) < believed(request(), 5), "failures of any kind cast doubt on all"
