@@ -41,7 +41,7 @@ class Lean:
 
     The odds of every kind of draft are scaled by one factor. Its logarithm is taken to be normal
     among texts, around 0 with a deviation of `spread`, and here it is the likeliest one (a Rasch
-    model, in which a text is what a person is elsewhere; one step of Newton's method an outcome).
+    model, in which a text is what a person is elsewhere; one step of Newton's method a draft).
     What was to be expected therefore says little, good as it may be: that drafts hold which hold
     nine times of ten is no sign that worse ones will. Old drafts fade by `keep` with every new
     one.
@@ -63,14 +63,16 @@ class Lean:
 
         `usual` ends where nothing was judged; `known`: leading positions that were counted before.
         """
-        self.relax(self._keep)
+        shift = self._sum / (self._precision + self._information)
+        factor, keep = exp(shift), self._keep
+        total, information = 0.0, 0.0
         for i in range(known, len(usual)):
-            shift = self._sum / (self._precision + self._information)
-            odds = exp(shift) * _odds(usual[i])
+            odds = factor * _odds(usual[i])
             rate = odds / (1.0 + odds)
-            weight = rate * (1.0 - rate)
-            self._sum += weight * shift + (i < accepted) - rate
-            self._information += weight
+            total += (i < accepted) - rate
+            information += rate * (1.0 - rate)
+        self._sum = keep * self._sum + total + information * shift
+        self._information = keep * self._information + information
 
     def relax(self, keep: float) -> None:
         """Trust everything remembered a little less."""
@@ -98,7 +100,7 @@ class Leaning:
 
 
 def _odds(rate: float) -> float:
-    rate = min(max(rate, 1e-3), 1.0 - 1e-3)
+    rate = 1e-3 if rate < 1e-3 else 1.0 - 1e-3 if rate > 1.0 - 1e-3 else rate
     return rate / (1.0 - rate)
 
 
