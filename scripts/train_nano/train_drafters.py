@@ -59,21 +59,24 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--adam-lr", type=float, default=0.003)
     parser.add_argument("--decay-from", type=float, default=0.5)
     parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0, help="another one, other rows and own text")
     parser.add_argument("--no-compile", action="store_true")
     return parser.parse_args()
 
 
-def text_windows(run: Path, device: torch.device, length: int, patience: float) -> Rows:
+def text_windows(
+    run: Path, device: torch.device, length: int, patience: float, seed: int
+) -> Rows:
     """Packed documents that the trunk was not trained on just now, `length` tokens a row."""
     began = time.time()
     while not (run / "text.done").is_file():
         if time.time() - began > patience:
             raise SystemExit(f"{run}/text.done did not appear: train_target.py makes the text rows")
         time.sleep(0.5)
-    rows = Rows.load(run, "draft", device, 0, 3)
+    rows = Rows.load(run, "draft", device, 0, seed)
     per_row = rows.tokens.shape[1] // length
     cut = (x[:, : per_row * length].reshape(-1, length) for x in (rows.tokens, rows.weights))
-    return Rows(*cut, HELD, 3)
+    return Rows(*cut, HELD, seed)
 
 
 class OwnText:
@@ -149,10 +152,10 @@ def main() -> None:
         args.data / "lexicon.json.xz",
         args.workers,
         args.length,
-        77 + 100 * wanted.index(wanted[-1]) + int(clock),
+        77 + 100 * wanted.index(wanted[-1]) + int(clock) + 10_000 * args.seed,
     )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    torch.manual_seed(1 + int(clock))
+    torch.manual_seed(1 + int(clock) + 10_000 * args.seed)
     torch.set_float32_matmul_precision("high")
     final_at, live_at = args.run / "final.safetensors", args.run / "live.safetensors"
     final = not args.follow or final_at.is_file()
@@ -168,11 +171,11 @@ def main() -> None:
     tok = Tokenizer.from_file(str(args.tokenizer))
     mask_id = tok.token_to_id(MASK_TOKEN)
     decoder = Decoder(model, args.rollout_batch, args.length, device, not args.no_compile)
-    text = text_windows(args.run, device, args.length, args.until)
+    text = text_windows(args.run, device, args.length, args.until, 3 + args.seed)
     own = OwnText(
         RolloutMaker(decoder, stream, text, tok.token_to_id("<|im_end|>")), args.chat_share
     )
-    own.made = 1000 * int(clock > 0)
+    own.made = 1000 * int(clock > 0) + 10_000 * args.seed
     opt = Optimizers([trained[name] for name in wanted], args.muon_lr, args.adam_lr)
     if resumed:
         for name in wanted:

@@ -107,9 +107,8 @@ def main() -> None:
         for m in MODES:
             t = table[m][name]["timings"]
             drafted, accepted = t.get("draft_n", 0), t.get("draft_n_accepted", 0)
-            steps = max(
-                1, t["predicted_n"] - accepted
-            )  # each verification yields one token beside the accepted ones
+            # One token comes from the prefill, and one from each step beside the accepted ones.
+            steps = max(1, t["predicted_n"] - 1 - accepted)
             s = sums[m]
             s[0] += accepted
             s[1] += steps
