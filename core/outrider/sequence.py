@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
+
+from outrider.errors import RequestError
 
 if TYPE_CHECKING:
     from outrider.components import Constraint
@@ -31,19 +33,32 @@ class Finish:
     detail: str
 
 
+def _tokens(prompt: Iterable[int]) -> tuple[int, ...]:
+    if isinstance(prompt, str):
+        raise RequestError(
+            "Request(prompt=…) takes tokens, and got a text: give pipeline.tokenize(text)"
+        )
+    return tuple(prompt)
+
+
+def _texts(stop: str | Iterable[str]) -> tuple[str, ...]:
+    return (stop,) if isinstance(stop, str) else tuple(stop)
+
+
 @attrs.frozen
 class Request:
     """What is asked of a pipeline: prompt tokens in, at most `max_tokens` tokens out.
 
+    `stop` holds texts that end the answer and are no part of it; a single one may be given alone.
     `sampling` overrides single options of the pipeline's sampler for this request;
     `history` is the number of prompt tokens before the generation prompt (the place where a
     snapshot is worth taking), None when unknown; `ignore_eog` goes on after end-of-generation
     tokens (for benchmarks).
     """
 
-    prompt: tuple[int, ...] = attrs.field(converter=tuple)
+    prompt: tuple[int, ...] = attrs.field(converter=_tokens)
     max_tokens: int | None = None
-    stop: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    stop: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     sampling: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     constraint: Constraint | None = None
     history: int | None = None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from outrider import Request, Sequence, Slot
+from outrider import Request, RequestError, Sequence, Slot
 from outrider.testing.memory import HybridMemory
 from outrider.testing.toy import ToyModel, ToyVocabulary
 
@@ -117,3 +117,13 @@ def test_a_sequence_knows_its_anchor_and_what_it_generated():
     sequence.cancel()
     assert sequence.cancelled
     assert not sequence.done
+
+
+def test_one_stop_text_is_not_taken_for_its_letters():
+    assert Request((1, 2), stop="END").stop == ("END",)
+    assert Request([1, 2], stop=["END", "\n"]).stop == ("END", "\n")
+
+
+def test_a_text_for_a_prompt_is_refused_with_what_makes_tokens_of_it():
+    with pytest.raises(RequestError, match=r"takes tokens.*pipeline\.tokenize"):
+        Request(prompt="Once upon a time")
