@@ -1,16 +1,18 @@
 """Measure draft lengths against each other on five task families, in one process.
 
     scripts/draft_lengths.py --threads 1 --clock cpu --out run.json
+    scripts/draft_lengths.py --show run.json
 
 All pipelines are alive at once and take turns on every prompt, forwards and backwards by turns.
 `--clock cpu` takes processor time, which is steadier than the clock on a machine that others use
 (one thread only). Decoding is timed, without prefill; each family's numbers are totals over its
-prompts, medians over the runs.
+prompts, medians over the runs; ratios are taken run by run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 from pathlib import Path
 from statistics import median
@@ -27,6 +29,10 @@ RANDOM = "random-tokens"
 def main() -> None:
     """Run."""
     arguments = parse()
+    if arguments.show is not None:
+        found = rates(json.loads(arguments.show.read_text())["runs"])
+        show(summary(found), against(found))
+        return
     file = ROOT / "examples" / "pipelines" / f"{arguments.pipeline}.yaml"
     common = [f"engine.threads={arguments.threads}", f"engine.clock={arguments.clock}"]
     modes = {
@@ -45,7 +51,7 @@ def main() -> None:
     jobs += [(RANDOM, f"seed {i}", noise(opened["plain"], i)) for i in range(arguments.random)]
     random.Random(0).shuffle(jobs)
     record: dict[str, Any] = {
-        "settings": vars(arguments) | {"out": None},
+        "settings": vars(arguments) | {"out": None, "show": None},
         "modes": modes,
         "machine": machine.describe(),
         "costs": opened["adaptive"].draft_length.statistics(),
@@ -71,11 +77,13 @@ def main() -> None:
                     }
                 )
         record["after"] = opened["adaptive"].draft_length.statistics()
-        record["tokens_per_second"] = table = summary(record["runs"])
+        found = rates(record["runs"])
+        record["tokens_per_second"] = table = summary(found)
+        record["adaptive_run_by_run"] = ratios = against(found)
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text(compact(record) + "\n")
         print(f"run {turn + 1} of {arguments.runs} is done and saved", flush=True)
-        show(table)
+        show(table, ratios)
     for pipeline in opened.values():
         pipeline.close()
 
@@ -88,13 +96,16 @@ def noise(pipeline: Pipeline, seed: int, count: int = 96) -> list[int]:
     return [rng.choice(usable) for _ in range(count)]
 
 
-def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Tokens a second by family and mode; `mixture`: all families but the random one."""
-    found: dict[str, dict[str, float]] = {}
+Rates = dict[str, dict[str, list[float]]]
+
+
+def rates(runs: list[dict[str, Any]]) -> Rates:
+    """Tokens a second of every run, by family and mode; `mixture`: all families but random ones."""
+    found: Rates = {}
     families = sorted({r["family"] for r in runs})
     for family in [*families, "mixture"]:
         for mode in dict.fromkeys(r["mode"] for r in runs):
-            rates = []
+            of_mode = found.setdefault(family, {}).setdefault(mode, [])
             for turn in sorted({r["run"] for r in runs}):
                 some = [
                     r
@@ -103,20 +114,44 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
                     and r["mode"] == mode
                     and (r["family"] == family or (family == "mixture" and r["family"] != RANDOM))
                 ]
-                rates.append(1e3 * sum(r["tokens"] for r in some) / sum(r["ms"] for r in some))
-            found.setdefault(family, {})[mode] = round(median(rates), 1)
+                of_mode.append(1e3 * sum(r["tokens"] for r in some) / sum(r["ms"] for r in some))
     return found
 
 
-def show(table: dict[str, dict[str, float]]) -> None:
-    """A Markdown table."""
+def summary(found: Rates) -> dict[str, dict[str, float]]:
+    """Medians over the runs."""
+    return {
+        family: {mode: round(median(of_mode), 1) for mode, of_mode in modes.items()}
+        for family, modes in found.items()
+    }
+
+
+def against(found: Rates) -> dict[str, dict[str, float]]:
+    """`adaptive` by each other mode, run by run; medians of these ratios.
+
+    The machine may be slower in one run than in another, which a ratio of two medians takes for a
+    difference of the modes.
+    """
+    return {
+        family: {
+            mode: round(median(a / b for a, b in zip(modes["adaptive"], of_mode, strict=True)), 3)
+            for mode, of_mode in modes.items()
+            if mode != "adaptive"
+        }
+        for family, modes in found.items()
+    }
+
+
+def show(table: dict[str, dict[str, float]], ratios: dict[str, dict[str, float]]) -> None:
+    """A Markdown table; its last column is `adaptive` by the fixed length that is nearest to it."""
     modes = list(next(iter(table.values())))
-    print("| tokens/s | " + " | ".join(modes) + " |")
-    print("|---" * (len(modes) + 1) + "|")
-    for family, rates in table.items():
-        best = max(rates.values())
-        cells = [f"**{r:.0f}**" if r == best else f"{r:.0f}" for r in rates.values()]
-        print(f"| {family} | " + " | ".join(cells) + " |")
+    print("| tokens/s | " + " | ".join(modes) + " | adaptive by the best fixed, run by run |")
+    print("|---" * (len(modes) + 2) + "|")
+    for family, of_mode in table.items():
+        best = max(of_mode.values())
+        cells = [f"**{r:.0f}**" if r == best else f"{r:.0f}" for r in of_mode.values()]
+        least = min(ratio for mode, ratio in ratios[family].items() if mode.startswith("fixed"))
+        print(f"| {family} | " + " | ".join(cells) + f" | {least:.3f} |")
 
 
 def parse() -> argparse.Namespace:
@@ -130,8 +165,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--random", type=int, default=8, help="prompts of random tokens")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
-    parser.add_argument("--out", type=Path, required=True)
-    return parser.parse_args()
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--out", type=Path, help="where the raw file goes")
+    what.add_argument("--show", type=Path, help="measure nothing, show the table of a raw file")
+    arguments = parser.parse_args()
+    if arguments.show is not None and not arguments.show.is_file():
+        parser.error(f"--show {arguments.show}: no such file")
+    return arguments
 
 
 if __name__ == "__main__":
