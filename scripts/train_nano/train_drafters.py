@@ -64,9 +64,7 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def text_windows(
-    run: Path, device: torch.device, length: int, patience: float, seed: int
-) -> Rows:
+def text_windows(run: Path, device: torch.device, length: int, patience: float, seed: int) -> Rows:
     """Packed documents that the trunk was not trained on just now, `length` tokens a row."""
     began = time.time()
     while not (run / "text.done").is_file():
