@@ -143,7 +143,7 @@ def against(found: Rates) -> dict[str, dict[str, float]]:
 
 
 def show(table: dict[str, dict[str, float]], ratios: dict[str, dict[str, float]]) -> None:
-    """A Markdown table; its last column is `adaptive` by the fixed length that is nearest to it."""
+    """A Markdown table; its last column is `adaptive` by the best fixed length."""
     modes = list(next(iter(table.values())))
     print("| tokens/s | " + " | ".join(modes) + " | adaptive by the best fixed, run by run |")
     print("|---" * (len(modes) + 2) + "|")

@@ -353,13 +353,16 @@ class Pipeline:
         prompt: str | Sequence[int],
         *,
         max_tokens: int | None = None,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] = (),
         on_text: Callable[[str], None] | None = None,
         **sampling: Any,
     ) -> Result:
-        """Continue a text or a token list; keyword arguments override sampler options."""
+        """Continue a text or a token list up to a `stop` text, or the first of several.
+
+        Keyword arguments override sampler options.
+        """
         tokens = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
-        request = Request(prompt=tokens, max_tokens=max_tokens, stop=tuple(stop), sampling=sampling)
+        request = Request(prompt=tokens, max_tokens=max_tokens, stop=stop, sampling=sampling)
         return self.run(request, on_text)
 
     def run(self, request: Request, on_text: Callable[[str], None] | None = None) -> Result:

@@ -34,7 +34,7 @@ class Finish:
 
 
 def _tokens(prompt: Iterable[int]) -> tuple[int, ...]:
-    if isinstance(prompt, str):
+    if isinstance(prompt, (str, bytes)):
         raise RequestError(
             "Request(prompt=…) takes tokens, and got a text: give pipeline.tokenize(text)"
         )
@@ -50,6 +50,8 @@ class Request:
     """What is asked of a pipeline: prompt tokens in, at most `max_tokens` tokens out.
 
     `stop` holds texts that end the answer and are no part of it; a single one may be given alone.
+    A text for a prompt raises RequestError.
+
     `sampling` overrides single options of the pipeline's sampler for this request;
     `history` is the number of prompt tokens before the generation prompt (the place where a
     snapshot is worth taking), None when unknown; `ignore_eog` goes on after end-of-generation

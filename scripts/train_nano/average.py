@@ -44,6 +44,8 @@ def main() -> None:
     parser.add_argument("--onto", type=Path, required=True, help="where everything else comes from")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
+    if any(args.out.glob("drafters*.safetensors")):
+        parser.error(f"{args.out} holds drafters, which would be loaded instead of these")
     for path in (args.onto, *args.weights):
         if not path.is_file() and not (path / "config.json").is_file():
             parser.error(f"{path} is neither a packed file nor a folder with config.json")

@@ -124,6 +124,17 @@ def test_one_stop_text_is_not_taken_for_its_letters():
     assert Request([1, 2], stop=["END", "\n"]).stop == ("END", "\n")
 
 
-def test_a_text_for_a_prompt_is_refused_with_what_makes_tokens_of_it():
+def test_a_pipeline_takes_one_stop_text_as_a_whole(scripted_pipeline):
+    pipeline = scripted_pipeline({"drafter": "none"})
+    whole = pipeline.generate("The night", max_tokens=40).text
+    stop = whole[10:13]
+    assert len(set(whole[: whole.index(stop)]) & set(stop)) > 0, "its letters come earlier"
+    stopped = pipeline.generate("The night", max_tokens=40, stop=stop)
+    assert stopped.text == whole[: whole.index(stop)]
+    assert stopped.text == pipeline.generate("The night", max_tokens=40, stop=[stop]).text
+
+
+@pytest.mark.parametrize("text", ["Once upon a time", b"Once"])
+def test_a_text_for_a_prompt_is_refused_with_what_makes_tokens_of_it(text):
     with pytest.raises(RequestError, match=r"takes tokens.*pipeline\.tokenize"):
-        Request(prompt="Once upon a time")
+        Request(prompt=text)

@@ -111,7 +111,9 @@ def test_adaptive_holds_in_every_family_however_it_is_misled(batches, seed):
         assert mean_ratio(adaptive, fixed, tasks) > 1.0
 
 
-@pytest.mark.parametrize(("tokens", "seed", "family"), [(128, 59, "prose"), (256, 13, "structured")])
+@pytest.mark.parametrize(
+    ("tokens", "seed", "family"), [(128, 59, "prose"), (256, 13, "structured")]
+)
 def test_cold_caches_are_not_taken_for_a_slower_machine(tokens, seed, family):
     """The first steps after a prefill take up to three times as long.
 

@@ -34,9 +34,10 @@ _COMMON = {"weight": 4.0, "keep": 0.995}
 """Memory across requests: about the last 200 outcomes a position."""
 _TEXT = {"spread": 0.7, "keep": 0.97}
 """How much texts differ in how well drafts of one kind hold, as the deviation of the logarithm of
-the odds (0.5 to 0.8 make recorded texts likeliest), and memory: about a text's last 30 drafts."""
+the odds (0.5 to 0.8 make recorded texts likeliest), and memory: about a text's last 20 drafts,
+with what `_RELAX` takes."""
 _RELAX = 0.98
-"""What is left of a sequence's memory after a step without evidence for it."""
+"""What is left of a sequence's memory after a step, on top of what new evidence replaces."""
 _WORTH_A_LONG_SHOT = 1.1
 """What certain drafts would have to bring, against the best known length."""
 _PAUSE = 32
@@ -52,8 +53,11 @@ _TRUST = 4.0
 _PATIENCE = 2.0
 """Plain steps that it may lose before it is left alone for a while."""
 _SETTLING = 6
-"""Steps after a prefill that say nothing of others: on cold caches the first of them takes three
-times as long, the fifth still 7 % longer."""
+"""Plain steps at the start of a request that say nothing of others: on cold caches the first of
+them takes three times as long, the fifth still 7 % longer."""
+_SETTLING_BATCHES = 4
+"""The same for steps with drafts, which suffer less. Where all answers are short there are no
+others, and a table that is wrong has to be noticed there as well."""
 _GRACE = 16
 """Plain steps' worth of failed tries that a pipeline may start with."""
 
@@ -413,7 +417,8 @@ class AdaptiveLength(DraftLength):
         cause = (name, drafted.evidence)
         if len(steps) == 1:
             rows = self._costs.padded(rows)
-            if self._state(sequences[0]).steps <= _SETTLING:
+            steps_here = self._state(sequences[0]).steps
+            if steps_here <= (_SETTLING if rows == 1 else _SETTLING_BATCHES):
                 self._costs.passed(rows, cause)
                 return
         self._costs.observe(len(steps), rows, rest_us, name, len(drafted.tokens), draft_us, cause)

@@ -107,12 +107,21 @@ def test_what_fails_in_one_place_is_doubted_in_others_like_it():
     assert leaning.known == 2
 
 
-def test_certain_and_hopeless_rates_have_finite_odds():
+@pytest.mark.parametrize(("usual", "held"), [([1.0], 0), ([0.0], 1), ([0.0] * 8, 8)])
+def test_certain_and_hopeless_rates_have_finite_odds(usual, held):
     lean = Lean(spread=0.7, keep=1.0)
     for _ in range(100):
-        lean.observe([1.0, 0.0], 0)
-        lean.observe([0.0], 1)
+        lean.observe(usual, held)
     assert all(0.0 < rate < 1.0 for rate in Leaning(Given((1.0, 0.0)), lean).estimate(2))
+
+
+def test_old_drafts_fade_with_every_new_one():
+    """What a text is like now counts: as many again that hold outweigh what failed long ago."""
+    lasting, fading = Lean(0.7, keep=1.0), Lean(0.7, keep=0.9)
+    for lean in (lasting, fading):
+        for held in [0] * 20 + [1] * 20:
+            lean.observe([0.6], held)
+    assert lasting.factor < 1.0 < fading.factor
 
 
 def leant(spread, usual, held, times):

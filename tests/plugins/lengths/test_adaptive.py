@@ -6,6 +6,7 @@ as often as it is told, so that the best length is known.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from types import SimpleNamespace
 
@@ -498,3 +499,71 @@ def test_long_matches_that_hold_are_no_reason_to_believe_short_ones(cascaded):
     assert believed(long, 3) - before < 0.05
     assert [step(short, 3, 0) for _ in range(2)] == [4] * 2
     assert believed(short, 5) < believed(request(), 5), "failures of any kind cast doubt on all"
+
+
+def answers(length, count, steps, cost, rate=None):
+    """So many answers of `steps` steps that cost `cost(k)`; lengths that were verified.
+
+    Every draft holds with `rate`; without one nothing is drafted.
+    """
+    lengths, luck = [], random.Random(0)
+    for _ in range(count):
+        sequence = request()
+        for _ in range(steps):
+            k = length.choose([sequence])[0] if rate is not None else 0
+            draft = length.trim([sequence], [Draft(list(range(k)), None, "block")])[0]
+            k = len(draft.tokens)
+            held = 0
+            while held < k and luck.random() < rate:
+                held += 1
+            taken = Step(draft if k else Draft(), held, tuple(range(held + 1)), 0)
+            length.observe([sequence], [taken], 1.0 * (k > 0), cost(k))
+            lengths.append(k)
+    return lengths
+
+
+@pytest.mark.parametrize(("steps", "seen"), [(6, False), (7, True)])
+def test_from_the_seventh_plain_step_on_a_slower_machine_is_seen(steps, seen):
+    length, _ = alone(1.0, row=5.0)
+    answers(length, 200, steps, lambda k: 120.0)
+    assert (length._costs.pace > 1.1) == seen
+    assert seen or length._costs.pace == 1.0
+
+
+@pytest.mark.parametrize(("steps", "seen"), [(4, False), (5, True)])
+def test_from_the_fifth_step_on_drafts_show_what_batches_cost(steps, seen):
+    length, _ = alone(1.0, row=5.0, known=0.9)
+    believed = length._costs.table()["rows_us"]
+    lengths = answers(length, 100, steps, lambda k: 1.5 * (100.0 + 5.0 * k), rate=1.0)
+    assert set(lengths) == {4}
+    assert (length._costs.table()["rows_us"] != believed) == seen
+
+
+def test_short_answers_are_enough_to_notice_that_drafts_do_not_pay():
+    """The table says that five rows cost 1.2 plain steps; they cost 3.6 and bring 2.2 tokens."""
+    length, _ = alone(1.0, row=5.0, known=0.6)
+
+    def cost(k):
+        return 3.0 * (100.0 + 5.0 * k) if k else 100.0
+
+    lengths = answers(length, 200, 6, cost, rate=0.6)
+    assert lengths[0] == 4
+    assert lengths[-600:].count(0) > 0.9 * 600
+
+
+def test_an_outcome_that_was_counted_before_says_nothing_of_a_text_again(cascaded):
+    state, fresh = (cascaded._state(request()) for _ in range(2))
+    cascaded._count(state, "suffix", 3, 1, True, known=1)
+    lean = cascaded._lean(fresh, "suffix")
+    lean.observe([0.7, 0.7], 1, known=1)
+    assert cascaded._lean(state, "suffix").factor == pytest.approx(lean.factor)
+
+
+def test_what_a_text_showed_long_ago_is_forgotten(cascaded):
+    sequence = request()
+    state = cascaded._state(sequence)
+    for _ in range(4):
+        cascaded._count(state, "suffix", 3, 0, True)
+    assert cascaded._lean(state, "suffix").factor < 0.5
+    state.steps += 400
+    assert cascaded._lean(state, "suffix").factor == pytest.approx(1.0, abs=0.01)
