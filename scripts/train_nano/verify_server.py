@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nano.prompts import CHATS, COMPLETIONS
-from nano.server import LlamaServer
+from nano.server import LlamaServer, verification_steps
 
 MODES = ("plain", "mtp 1", "mtp 3", "dflash 3", "dflash 7")
 
@@ -107,8 +107,7 @@ def main() -> None:
         for m in MODES:
             t = table[m][name]["timings"]
             drafted, accepted = t.get("draft_n", 0), t.get("draft_n_accepted", 0)
-            # One token comes from the prefill, and one from each step beside the accepted ones.
-            steps = max(1, t["predicted_n"] - 1 - accepted)
+            steps = verification_steps(table[m][name])
             s = sums[m]
             s[0] += accepted
             s[1] += steps

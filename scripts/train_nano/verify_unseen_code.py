@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from nano import lexicon
-from nano.server import LlamaServer
+from nano.server import LlamaServer, verification_steps
 from nano.synth.gen import Gen
 from nano.tasks import FAMILIES
 from nano.template import load_template, prompt
@@ -74,15 +74,13 @@ def main() -> None:
             for temperature in (0.0, 0.8):
 
                 def run(seed: int, heat: float = temperature) -> tuple[int, int, int]:
-                    """Accepted drafts, drafted tokens and verification steps of one prompt.
-
-                    The first token comes from the prefill: no step verified it.
-                    """
+                    """Accepted drafts, drafted tokens and verification steps of one prompt."""
                     body = {"prompt": prompts[seed], "n_predict": length, "seed": seed}
                     body |= {"temperature": heat, "cache_prompt": False}
-                    t = server.post("/completion", body)["timings"]
-                    kept = t.get("draft_n_accepted", 0)
-                    return kept, t.get("draft_n", 0), t["predicted_n"] - 1 - kept
+                    answer = server.post("/completion", body)
+                    t = answer["timings"]
+                    kept, drafted = t.get("draft_n_accepted", 0), t.get("draft_n", 0)
+                    return kept, drafted, verification_steps(answer)
 
                 sums = [sum(x) for x in zip(*pool.map(run, range(len(prompts))), strict=True)]
                 accepted, drafted, steps = sums

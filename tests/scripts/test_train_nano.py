@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts" / "train_nano"))
 
+from nano.server import verification_steps
 from nano.synth import arith, columns, data, edits, moods, problems, stories, text, tools
 from nano.synth.gen import Function, Gen, Lexicon, bare, held_out
 
@@ -189,3 +190,22 @@ def test_words_that_begin_alike_are_no_held_back_ones(seed: int) -> None:
 def test_long_lists_are_drawn_too() -> None:
     gen = Gen(2, LEXICON)
     assert {len(text._words(gen, 4)) for _ in range(300)} == {4, *range(9, 17)}
+
+
+@pytest.mark.parametrize(
+    ("stop", "kept", "steps"),
+    [("limit", [3, 0, 2], 3), ("limit", [], 1), ("eos", [3, 0], 3)],
+)
+def test_a_token_that_no_step_verified_counts_for_no_step(
+    stop: str, kept: list[int], steps: int
+) -> None:
+    """The prefill gives a token, every step one beside its drafts; one ends with an end among them.
+
+    The third answer: a step that keeps three drafts, one that keeps none, and one whose two drafts,
+    the second of them the end, come without another token. No answer has none: it is a divisor.
+    """
+    tokens = 1 + sum(n + 1 for n in kept) + (2 if stop == "eos" else 0)
+    accepted = sum(kept) + (2 if stop == "eos" else 0)
+    timings = {"predicted_n": tokens, "draft_n_accepted": accepted}
+    answer = {"stop_type": stop, "timings": timings}
+    assert verification_steps(answer) == steps

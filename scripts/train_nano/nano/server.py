@@ -12,6 +12,19 @@ from pathlib import Path
 from typing import Any
 
 
+def verification_steps(answer: dict[str, Any]) -> int:
+    """Steps that verified drafts in an answer of /completion.
+
+    Each emits one token beside the drafts that it accepts, and the first token comes from the
+    prefill. Where the text ended by itself, its end was probably a draft, beside which no token
+    came.
+    """
+    timings = answer["timings"]
+    ended_itself = answer["stop_type"] != "limit"
+    first = 0 if ended_itself else 1
+    return max(1, timings["predicted_n"] - timings.get("draft_n_accepted", 0) - first)
+
+
 class LlamaServer:
     def __init__(self, binary: Path, args: list[str], log: Path | None = None) -> None:
         with socket.socket() as s:
