@@ -36,6 +36,11 @@ class Given:
         return rates + rates[-1:] * (limit - len(rates))
 
 
+_FURTHEST = 4.0
+"""Logarithm of the odds by which a text may differ. Many unlikely drafts that hold at once tell so
+little of its size that a step of Newton's method goes far too far."""
+
+
 class Lean:
     """By how much the drafts of one text hold better or worse than drafts of their kind do.
 
@@ -55,13 +60,14 @@ class Lean:
 
     @property
     def factor(self) -> float:
-        """Odds here by odds in general."""
+        """Odds here by odds in general, more than 0."""
         return exp(self._sum / (self._precision + self._information))
 
     def observe(self, usual: ListOf[float], accepted: int, known: int = 0) -> None:
         """Of a draft whose positions usually hold so often, the first `accepted` ones held.
 
-        `usual` ends where nothing was judged; `known`: leading positions that were counted before.
+        `usual`: rates in 0 … 1 of the positions that were judged, the rejected one included;
+        `known`: leading positions that were counted before.
         """
         shift = self._sum / (self._precision + self._information)
         factor, keep = exp(shift), self._keep
@@ -71,8 +77,9 @@ class Lean:
             rate = odds / (1.0 + odds)
             total += (i < accepted) - rate
             information += rate * (1.0 - rate)
-        self._sum = keep * self._sum + total + information * shift
         self._information = keep * self._information + information
+        most = _FURTHEST * (self._precision + self._information)
+        self._sum = max(-most, min(most, keep * self._sum + total + information * shift))
 
     def relax(self, keep: float) -> None:
         """Trust everything remembered a little less."""

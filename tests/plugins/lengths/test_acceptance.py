@@ -115,6 +115,15 @@ def test_certain_and_hopeless_rates_have_finite_odds(usual, held):
     assert all(0.0 < rate < 1.0 for rate in Leaning(Given((1.0, 0.0)), lean).estimate(2))
 
 
+def test_a_long_draft_that_surprises_can_be_taken_back():
+    lean = Lean(spread=0.7, keep=0.97)
+    lean.observe([0.001] * 64, 64)
+    assert 10.0 < lean.factor < 60.0
+    for _ in range(12):
+        lean.observe([0.5], 0)
+    assert lean.factor < 1.0
+
+
 def test_old_drafts_fade_with_every_new_one():
     """What a text is like now counts: as many again that hold outweigh what failed long ago."""
     lasting, fading = Lean(0.7, keep=1.0), Lean(0.7, keep=0.9)
