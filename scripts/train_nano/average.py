@@ -14,23 +14,13 @@ import argparse
 from pathlib import Path
 
 import torch
-from nano.checkpoint import (
-    DRAFTERS,
-    load_models,
-    load_packed,
-    load_state,
-    save_checkpoint,
-    state_of,
-)
+from nano.checkpoint import DRAFTERS, load_weights, save_checkpoint
 from torch import Tensor
 
 
 def part_of(path: Path, part: str) -> dict[str, Tensor]:
     """Tensors of `part` in a checkpoint folder, a packed file, or what train_drafters.py wrote."""
-    state = load_packed(path)[1] if path.is_file() else load_state(path)
-    if path.is_dir():
-        for drafters in sorted(path.glob("drafters*.safetensors")):
-            state |= load_packed(drafters)[1]
+    state = load_weights(path)[1]
     if part == "trunk":
         others = tuple(DRAFTERS.values())
         return {name: t for name, t in state.items() if not name.startswith(others)}
@@ -49,14 +39,16 @@ def main() -> None:
     for path in (args.onto, *args.weights):
         if not path.is_file() and not (path / "config.json").is_file():
             parser.error(f"{path} is neither a packed file nor a folder with config.json")
-    config, target, drafter = load_models(args.onto)
-    whole = state_of(target, drafter)
+    config, whole = load_weights(args.onto)
+    wanted = {name: t.shape for name, t in part_of(args.onto, args.part).items()}
+    if not wanted:
+        parser.error(f"{args.onto} has no {args.part} to replace")
     parts = [part_of(path, args.part) for path in args.weights]
-    for path, found in zip(args.weights, parts, strict=True):
-        if not found:
+    for path, part in zip(args.weights, parts, strict=True):
+        if not part:
             parser.error(f"{path} has no tensors of {args.part}")
-        if strangers := sorted(found.keys() ^ parts[0].keys()) or sorted(found.keys() - whole):
-            parser.error(f"{path} does not fit the others: {', '.join(strangers[:3])}")
+        if {name: t.shape for name, t in part.items()} != wanted:
+            parser.error(f"{path}: its {args.part} has other tensors than that of {args.onto}")
     mean = {name: sum(p[name].float() for p in parts) / len(parts) for name in parts[0]}
     save_checkpoint(args.out, config, whole | mean, torch.float32)
     print(f"{args.out}: the mean of {len(parts)}, {len(mean)} tensors")

@@ -101,15 +101,20 @@ def load_state(folder: Path) -> dict[str, Tensor]:
     return {k: v for k, v in state.items() if "_orig_mod" not in k}
 
 
+def load_weights(at: Path) -> tuple[NanoConfig, dict[str, Tensor]]:
+    """Config and state of a checkpoint folder, with drafters beside it, or of a packed file."""
+    if at.is_file():
+        return load_packed(at)
+    config = NanoConfig.from_dict(json.loads((at / "config.json").read_text()))
+    state = load_state(at)
+    for drafters in sorted(at.glob("drafters*.safetensors")):
+        state |= load_packed(drafters)[1]
+    return config, state
+
+
 def load_models(at: Path) -> tuple[NanoConfig, Target, Drafter | None]:
     """The models of a checkpoint folder, or of a packed file."""
-    if at.is_file():
-        config, state = load_packed(at)
-    else:
-        config = NanoConfig.from_dict(json.loads((at / "config.json").read_text()))
-        state = load_state(at)
-        for drafters in sorted(at.glob("drafters*.safetensors")):
-            state |= load_packed(drafters)[1]
+    config, state = load_weights(at)
     target = Target(config.target)
     load_prefixed(target, state, "target.")
     if not any(k.startswith("drafter.") for k in state):
