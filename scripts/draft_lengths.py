@@ -30,8 +30,12 @@ def main() -> None:
     """Run."""
     arguments = parse()
     if arguments.show is not None:
-        found = rates(json.loads(arguments.show.read_text())["runs"])
-        show(summary(found), against(found))
+        try:
+            found = rates(json.loads(arguments.show.read_text())["runs"])
+            show(summary(found), against(found))
+        except (ValueError, KeyError, TypeError) as error:
+            sentence = f"--show {arguments.show}: no raw file of this script ({error!r})"
+            raise SystemExit(sentence) from None
         return
     file = ROOT / "examples" / "pipelines" / f"{arguments.pipeline}.yaml"
     common = [f"engine.threads={arguments.threads}", f"engine.clock={arguments.clock}"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from draft_lengths import RANDOM, against, rates, show, summary
+import json
+import sys
+
+import pytest
+from draft_lengths import RANDOM, against, main, rates, show, summary
 
 
 def run(turn, family, mode, rate, tokens=100):
@@ -56,3 +60,20 @@ def test_the_table_names_the_ratio_to_the_best_fixed_length(capsys):
     show(summary(found), against(found))
     prose = next(line for line in capsys.readouterr().out.splitlines() if "prose" in line)
     assert prose == "| prose | 100 | **104** | **104** | 52 | 1.000 |"
+
+
+@pytest.mark.parametrize(
+    "raw", ["", "{}", '{"runs": 1}', json.dumps({"runs": [run(0, "prose", "plain", 1.0)]})]
+)
+def test_a_file_that_is_no_raw_file_is_refused_in_a_sentence(tmp_path, monkeypatch, raw):
+    (tmp_path / "raw.json").write_text(raw)
+    monkeypatch.setattr(sys, "argv", ["draft_lengths.py", "--show", str(tmp_path / "raw.json")])
+    with pytest.raises(SystemExit, match=r"raw\.json: no raw file of this script"):
+        main()
+
+
+def test_a_raw_file_is_shown_again(tmp_path, monkeypatch, capsys):
+    (tmp_path / "raw.json").write_text(json.dumps({"runs": RUNS}))
+    monkeypatch.setattr(sys, "argv", ["draft_lengths.py", "--show", str(tmp_path / "raw.json")])
+    main()
+    assert "| prose | 100 | **104** | **104** | 52 | 1.000 |" in capsys.readouterr().out
