@@ -45,8 +45,9 @@ class Lean:
     """By how much the drafts of one text hold better or worse than drafts of their kind do.
 
     The odds of every kind of draft are scaled by one factor. Its logarithm is taken to be normal
-    among texts, around 0 with a deviation of `spread`, and here it is the likeliest one (a Rasch
-    model, in which a text is what a person is elsewhere; one step of Newton's method a draft).
+    among texts, around 0 with a deviation of `spread`, and here it is about the likeliest one (a
+    Rasch model, in which a text is what a person is elsewhere; one step of Newton's method a
+    draft, and old drafts as they looked when they were new).
     What was to be expected therefore says little, good as it may be: that drafts hold which hold
     nine times of ten is no sign that worse ones will. Old drafts fade by `keep` with every new
     one.
@@ -107,6 +108,7 @@ class Leaning:
 
 
 def _odds(rate: float) -> float:
+    # min and max would be two calls for every position of every step
     rate = 1e-3 if rate < 1e-3 else 1.0 - 1e-3 if rate > 1.0 - 1e-3 else rate
     return rate / (1.0 - rate)
 

@@ -387,10 +387,10 @@ class AdaptiveLength(DraftLength):
                 state.steps += 1
                 state.plain = True
                 self._chosen[0] += self._composed
-                if state.steps > _SETTLING:
-                    self._costs.observe(1, 1, rest_us, "", 0, draft_us)
-                else:
+                if self._settling(state, 1):
                     self._costs.passed(1)
+                else:
+                    self._costs.observe(1, 1, rest_us, "", 0, draft_us)
                 return
         drafted = steps[0].draft
         for sequence, step in zip(sequences, steps, strict=True):
@@ -417,11 +417,15 @@ class AdaptiveLength(DraftLength):
         cause = (name, drafted.evidence)
         if len(steps) == 1:
             rows = self._costs.padded(rows)
-            steps_here = self._state(sequences[0]).steps
-            if steps_here <= (_SETTLING if rows == 1 else _SETTLING_BATCHES):
+            if self._settling(self._state(sequences[0]), rows):
                 self._costs.passed(rows, cause)
                 return
         self._costs.observe(len(steps), rows, rest_us, name, len(drafted.tokens), draft_us, cause)
+
+    @staticmethod
+    def _settling(state: _State, rows: int) -> bool:
+        """Whether what the last step of a request took says nothing of others."""
+        return state.steps <= (_SETTLING if rows == 1 else _SETTLING_BATCHES)
 
     def _learn(self, state: _State, step: Step, k: int, spent: float) -> None:
         """What came of `k` drafts; `spent`: µs of the step, if it was this sequence's alone."""

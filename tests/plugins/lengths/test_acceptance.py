@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from outrider_lengths.acceptance import Acceptance, Given, Lean, Leaning, outcome
+from outrider_lengths.adaptive import _TEXT
 
 outcomes = st.lists(st.tuples(st.integers(0, 7), st.booleans()), max_size=60)
 
@@ -107,6 +108,18 @@ def test_what_fails_in_one_place_is_doubted_in_others_like_it():
     assert leaning.known == 2
 
 
+def test_three_failures_are_doubted_as_far_as_texts_are_known_to_differ():
+    """The same with what `adaptive` takes texts to differ by; a good kind is doubted less."""
+    lean = Lean(**_TEXT)
+    for _ in range(3):
+        lean.observe([0.9], 0)
+    low = Leaning(Given((0.95, 0.8, 0.5)), lean).estimate(3)
+    assert low == sorted(low, reverse=True)
+    assert low[0] < 0.87
+    assert low[1] < 0.57
+    assert low[2] < 0.25
+
+
 @pytest.mark.parametrize(("usual", "held"), [([1.0], 0), ([0.0], 1), ([0.0] * 8, 8)])
 def test_certain_and_hopeless_rates_have_finite_odds(usual, held):
     lean = Lean(spread=0.7, keep=1.0)
@@ -157,7 +170,12 @@ def test_what_holds_as_often_as_usual_leaves_everything_as_it_is():
 
 def test_texts_that_differ_little_are_believed_to_be_like_others_for_longer():
     assert leant(0.3, [0.9], 0, 2) > 1.5 * leant(1.0, [0.9], 0, 2)
-    assert leant(0.3, [0.9, 0.8], 0, 500) == pytest.approx(leant(1.0, [0.9, 0.8], 0, 500), abs=0.01)
+    sure, open_minded = Lean(0.3, keep=1.0), Lean(1.0, keep=1.0)
+    for i in range(1000):
+        sure.observe([0.9], i % 2)
+        open_minded.observe([0.9], i % 2)
+    assert sure.factor == pytest.approx(open_minded.factor, abs=0.02), "not for ever"
+    assert open_minded.factor == pytest.approx(1 / 9, abs=0.02)
 
 
 def test_the_likeliest_shift_of_the_odds_is_found():
