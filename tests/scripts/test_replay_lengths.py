@@ -212,7 +212,9 @@ def test_an_unknown_length_or_option_is_one_sentence(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "content", [b"# no archive", b"", gzip.compress(b"{}"), gzip.compress(b"[")]
+    "content",
+    [b"# no archive", b"", gzip.compress(b"{}"), gzip.compress(b"[")],
+    ids=["no archive", "empty", "no texts", "no JSON"],  # an archive holds the second it was made
 )
 def test_what_is_no_recording_is_named(content, tmp_path):
     with pytest.raises(ConfigError, match=r"recording not found: .*texts\.json\.gz"):
