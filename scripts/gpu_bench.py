@@ -19,6 +19,7 @@ under way when they are over is stopped, with what it has found so far, and the 
               plain; synthetic acceptance, greedy and at temperature 0.7
     costs     c(r), d(k), rollback, snapshot on the device, copy to the host
     ttft      second turns at 16k and 1.1k tokens
+    lengths   drafts as many as pay against fixed numbers of them, and llama-server with these
 
 A single step may be named instead of `all`. Only build/gpu-pack has to travel with the checkout;
 only the standard library is needed to start.
@@ -45,7 +46,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = ROOT / "scripts"
 RATES = "0.9,0.8,0.7,0.62,0.55,0.5,0.45"
-# pipeline, overrides of each variant of it, mode of llama-server, tokens drafted
+# pipeline, overrides of each variant of it, modes of llama-server, most tokens they draft
 COMPARISONS = {
     "mtp-k3": ("mtp", ("draft_length.k=3",), "draft-mtp:3", 3),
     "dflash2-k7": (
@@ -57,7 +58,22 @@ COMPARISONS = {
     "dflash2-k3": ("dflash2", ("draft_length.k=3",), "draft-dflash:3", 3),
     "plain": ("plain", ("",), "plain", 0),
 }
-MEASUREMENTS = ("ab", "costs", "ttft")
+ADAPTIVE = "draft_length={use: adaptive}+draft_length.max=7+draft_length.padding=1"
+LENGTHS = {
+    "lengths-mtp": (
+        "mtp",
+        (ADAPTIVE, "draft_length.k=2", "draft_length.k=3"),
+        "draft-mtp:2,draft-mtp:3",
+        3,
+    ),
+    "lengths-dflash2": (
+        "dflash2",
+        (ADAPTIVE, "draft_length.k=3", "draft_length.k=7+draft_length.rows=9"),
+        "draft-dflash:3,draft-dflash:7",
+        7,
+    ),
+}
+MEASUREMENTS = ("ab", "costs", "ttft", "lengths")
 # packages that a machine with PyTorch has already; the others travel as wheels
 THERE = {
     *("attrs", "click", "jinja2", "markdown-it-py", "markupsafe", "mdurl", "numpy", "packaging"),
@@ -207,9 +223,13 @@ class Bench:
         """Outrider against llama-server, one comparison after the other."""
         self.every(self.compare, COMPARISONS)
 
+    def lengths(self) -> None:
+        """Draft lengths against each other and llama-server."""
+        self.every(self.compare, LENGTHS)
+
     def compare(self, name: str) -> None:
         """One comparison."""
-        pipeline, variants, peer, k = COMPARISONS[name]
+        pipeline, variants, peer, k = {**COMPARISONS, **LENGTHS}[name]
         result = self.results / f"{name}.json"
         if finished(result):
             return
@@ -448,7 +468,7 @@ def main() -> int:
     add = parser.add_argument
     add(
         "step",
-        choices=["pack", "all", "install", "build", "models", "check", "ab", "costs", "ttft"],
+        choices=["pack", "all", "install", "build", "models", "check", *MEASUREMENTS],
     )
     add("--out", type=Path, default=ROOT / "build" / "gpu" / "json", help="where raw JSON goes")
     add("--work", type=Path, default=ROOT / "build" / "gpu", help="builds, models, tables")
@@ -477,6 +497,7 @@ def main() -> int:
         "ab": bench.ab,
         "costs": bench.costs,
         "ttft": bench.ttft,
+        "lengths": bench.lengths,
     }
     if options.cpu:
         del steps["install"], steps["build"]
