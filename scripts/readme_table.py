@@ -107,6 +107,14 @@ def accelerator(published: Path) -> str:
         line = provenance(first, folder, published, up="../", each="")
         parts += [line, report.pairs(compared)]
         parts += ["Steps, in µs:", report.pair_stages(compared)]
+    chosen = _records(folder / "lengths", "runs")
+    if chosen:
+        commit = next(iter(chosen.values()))["machine"]["commit"]
+        parts += [
+            "Draft lengths that `adaptive` chooses, tokens a second, ratios run by run; commit "
+            f"{commit[:9]}:",
+            report.lengths(chosen),
+        ]
     if costs:
         settings = next(iter(costs.values()))["settings"]
         parts += [

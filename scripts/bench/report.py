@@ -169,6 +169,42 @@ def run_by_run(
     )
 
 
+def lengths(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """`adaptive` beside the best fixed length and the best mode of llama-server, by drafter.
+
+    The best are those with most tokens a second over all runs, the ratios run by run.
+    """
+    head = ["drafter", "sampling", "adaptive", "drafts a step", "best fixed length", "tokens/s"]
+    head += ["ratio", "llama-server's best mode", "tokens/s", "ratio"]
+    lines = [_line(head), _line(["---", "---", "---:", "---", *["---", "---:", "---:"] * 2])]
+    for name, record in records.items():
+        for sampling, by_engine in record["runs"].items():
+            ours = {label: runs for label, runs in by_engine.items() if "adaptive" in label}
+            theirs = {k: runs for k, runs in by_engine.items() if k.startswith("llama-server ")}
+            fixed = {k: runs for k, runs in by_engine.items() if k not in ours | theirs}
+            (own,) = ours.values()
+            cells = [name, sampling, f"{overall_rate(own):.0f}", _chosen(own)]
+            for others in (fixed, theirs):
+                label = max(others, key=lambda k: overall_rate(others[k]))
+                best = others[label]
+                shown = label.split(" ", 1)[1].removeprefix(f"{name}+").replace("draft_length.", "")
+                cells += [shown.replace("+", ", "), f"{overall_rate(best):.0f}"]
+                cells.append(f"{run_by_run(own, best):.2f}")
+            lines.append(_line(cells))
+    return "\n".join(lines) + "\n"
+
+
+def _chosen(by_prompt: Mapping[str, Sequence[dict[str, Any]]]) -> str:
+    """The draft lengths of a twentieth of the steps or more, with their shares."""
+    counts: dict[int, int] = {}
+    for entry in (e for runs in by_prompt.values() for e in runs):
+        for length, steps in entry["draft_lengths"].items():
+            counts[int(length)] = counts.get(int(length), 0) + steps
+    total = sum(counts.values())
+    often = {k: steps / total for k, steps in sorted(counts.items()) if steps >= total / 20}
+    return ", ".join(f"{k}: {share:.0%}" for k, share in often.items())
+
+
 STAGES = ("draft", "verify", "sample", "the rest", "loop's own time")
 
 

@@ -112,6 +112,30 @@ def test_an_accelerator_run_has_steps_costs_and_second_turns(house: Path):
     assert "| llama-server | 1136 | 640 |  | 240 |  |  |" in text
 
 
+def test_a_chosen_length_is_shown_beside_the_best_fixed_one_and_the_best_peer(house: Path):
+    folder = house / "configs" / "benchmarks" / "2026-03-05-h200" / "lengths"
+    folder.mkdir(parents=True)
+    found = record(50.0, 100.0)
+    own, peer = found["runs"]["greedy"].values()
+
+    def slower(entries: dict, ms: float) -> dict:
+        return {name: [{**e, "decode_ms": ms} for e in runs] for name, runs in entries.items()}
+
+    for entry in own["prose/a"]:
+        entry["draft_lengths"] = {"0": 1, "3": 60, "7": 39}
+    found["runs"]["greedy"] = {
+        "outrider mtp+draft_length={use: adaptive}": own,
+        "outrider mtp+draft_length.k=2": slower(own, 80.0),
+        "outrider mtp+draft_length.k=7+draft_length.rows=9": slower(own, 62.5),
+        "llama-server draft-mtp:2": peer,
+        "llama-server draft-mtp:3": slower(peer, 125.0),
+    }
+    (folder / "mtp.json").write_text(json.dumps(found))
+    text = readme_table.accelerator(house / "configs" / "benchmarks")
+    assert "| mtp | greedy | 200 | 3: 60%, 7: 39% | k=7, rows=9 | 160 | 1.25 " in text
+    assert "| 1.25 | draft-mtp:2 | 100 | 2.00 |" in text
+
+
 def test_what_stands_around_the_markers_is_kept():
     before = "# Title\n<!-- x:begin -->\nold\n<!-- x:end -->\nrest\n"
     after = readme_table.replaced(before, "x", "new\n")
