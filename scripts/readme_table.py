@@ -78,7 +78,7 @@ def tables(published: Path) -> str:
         if found:
             first = next(iter(found.values()))
             line = provenance(first, comparisons, published, each="")
-            parts += [line, report.pairs(found)]
+            parts += [line, report.pairs(found), *lengths(comparisons)]
     return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
 
 
@@ -107,14 +107,7 @@ def accelerator(published: Path) -> str:
         line = provenance(first, folder, published, up="../", each="")
         parts += [line, report.pairs(compared)]
         parts += ["Steps, in µs:", report.pair_stages(compared)]
-    chosen = _records(folder / "lengths", "runs")
-    if chosen:
-        commit = next(iter(chosen.values()))["machine"]["commit"]
-        parts += [
-            "Draft lengths that `adaptive` chooses, tokens a second, ratios run by run; commit "
-            f"{commit[:9]}:",
-            report.lengths(chosen),
-        ]
+    parts += lengths(folder)
     if costs:
         settings = next(iter(costs.values()))["settings"]
         parts += [
@@ -129,6 +122,19 @@ def accelerator(published: Path) -> str:
             report.second_turns(json.loads(turns.read_text())),
         ]
     return "\n\n".join(part.rstrip() for part in parts) + "\n" if parts else ""
+
+
+def lengths(folder: Path) -> list[str]:
+    """What `adaptive` chooses in a run on an accelerator, if that was measured."""
+    found = _records(folder / "lengths", "runs")
+    if not found:
+        return []
+    commit = next(iter(found.values()))["machine"]["commit"]
+    return [
+        "Draft lengths that `adaptive` chooses, tokens a second, ratios run by run; commit "
+        f"{commit[:9]}:",
+        report.lengths(found),
+    ]
 
 
 def _records(folder: Path, key: str) -> dict[str, dict[str, Any]]:
