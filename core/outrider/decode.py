@@ -18,6 +18,8 @@ accept and commit, with an empty draft.
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from collections.abc import Sequence as ListOf
 from typing import TypeVar
@@ -31,7 +33,8 @@ from outrider.components import (
     StateRollback,
     Verifier,
 )
-from outrider.errors import PluginError, RequestError
+from outrider.errors import OutriderError, PluginError, RequestError
+from outrider.promises import Held, check_answers, check_drafts, check_reuse, held
 from outrider.sequence import Finish, FinishReason, Request, Sequence, Slot
 from outrider.states import States
 from outrider.statistics import Statistics
@@ -79,9 +82,31 @@ class Decoder:
         self._trim = _overridden(draft_length.trim, DraftLength.trim)
         self._rows = _overridden(draft_length.rows, DraftLength.rows) if padding else None
         self._padding = padding
+        self._n_vocab = engine.target.n_vocab
         self._ahead = engine.target.ahead
         self._meanwhile = _overridden(drafter.meanwhile, Drafter.meanwhile)
         self._clock = 0
+        self._closed = False
+        self._turn = threading.Lock()
+        self._process = os.getpid()
+
+    def close(self) -> None:
+        """The engine goes away: nothing can be decoded any more."""
+        self._closed = True
+
+    def _enter(self) -> None:
+        """Take the loop for one call; the library under it crashes where two threads are in it."""
+        if self._closed:
+            raise OutriderError("the pipeline was closed; nothing can be decoded any more")
+        if self._process != os.getpid():
+            raise OutriderError(
+                "the pipeline was opened before this process was forked; open one of its own"
+            )
+        if not self._turn.acquire(blocking=False):
+            raise RequestError(
+                "another thread is decoding with this pipeline; one thread owns it, and steps "
+                "several sequences together (`Pipeline.step`)"
+            )
 
     # --- the start of a sequence --------------------------------------------------------------
 
@@ -89,14 +114,22 @@ class Decoder:
         """Prefill what no cache holds, emit the first token, and return the sequence.
 
         Raises RequestError for an empty prompt, one that does not fit the context, or when
-        every slot is taken.
+        every slot is taken, or another thread is decoding.
         """
+        self._enter()
+        try:
+            return self._start(request)
+        finally:
+            self._turn.release()
+
+    def _start(self, request: Request) -> Sequence:
         started = self._now()
         self._check(request)
         free = [slot for slot in self.slots if slot.owner is None]
         if not free:
             raise RequestError(f"all {len(self.slots)} sequences are busy (max_sequences)")
         reuse = self.cache.prepare(request, free, self.states)
+        check_reuse(self.cache, request, free, reuse, self.states)
         slot = reuse.slot
         sequence = Sequence(
             request=request,
@@ -163,10 +196,12 @@ class Decoder:
             self.cache.checkpoint(sequence, self.states)
 
     def _first_token(self, sequence: Sequence, row: int) -> None:
-        accepted = self.sampler.accept((sequence,), (NO_DRAFT,), (row,))[0]
-        step = self._keep(sequence, NO_DRAFT, accepted, row)
-        self.sampler.commit((sequence,), (step,))
-        self.drafter.commit((sequence,), (step,))
+        single, none, before = (sequence,), (NO_DRAFT,), held((sequence,))
+        answers = self.sampler.accept(single, none, (row,))
+        check_answers(self.sampler, single, none, answers, before, self._n_vocab)
+        step = self._keep(sequence, NO_DRAFT, answers[0], row)
+        self.sampler.commit(single, (step,))
+        self.drafter.commit(single, (step,))
 
     # --- one step -----------------------------------------------------------------------------
 
@@ -174,32 +209,35 @@ class Decoder:
         """One step for every sequence; those that ended have `finish` set afterwards.
 
         When it fails, all of them end with `FinishReason.ERROR` and their slots are emptied:
-        nobody knows how far the memory got.
+        nobody knows how far the memory got. Raises RequestError for one that has ended before,
+        is named twice or is another pipeline's; nothing has happened then.
         """
+        for sequence in sequences:
+            if sequence.slot.owner is not sequence:
+                raise RequestError("a sequence that has ended cannot be stepped; start another")
+            if not any(slot is sequence.slot for slot in self.slots):
+                raise RequestError("the sequence belongs to another pipeline")
+        if len(sequences) > 1 and len({s.id for s in sequences}) < len(sequences):
+            raise RequestError("the same sequence was given to a step twice")
+        self._enter()
         try:
             return self._step(sequences)
         except BaseException:
             self._give_up(sequences)
             raise
+        finally:
+            self._turn.release()
 
     def _step(self, sequences: ListOf[Sequence]) -> ListOf[Step]:
         statistics, now = self.statistics, self._now
         t0 = now()
         engine0 = self.engine.busy_ns()
+        before = held(sequences)
         limits = self._limits(sequences)
-        drafts = self._drafts(sequences, limits)
-        constrained = False
-        for sequence, draft, limit in zip(sequences, drafts, limits, strict=True):
-            if len(draft.tokens) > limit:
-                raise PluginError(
-                    f"the drafter {draft.source or self.drafter.name!r} proposed "
-                    f"{len(draft.tokens)} tokens; at most {limit} were asked for"
-                )
-            if sequence.request.constraint is not None:
-                constrained = True
+        drafts = self._drafts(sequences, limits, before)
         if self._trim is not None and any(limits):
             drafts = self._trimmed(sequences, drafts, self._trim)
-        if constrained:
+        if any(s.request.constraint is not None for s in sequences):
             drafts = self._constrain(sequences, drafts)
         padded = drafts
         if self._rows is not None and len(sequences) == 1:
@@ -214,6 +252,7 @@ class Decoder:
             self.engine.target.wait()
         t2 = now()
         answers = self.sampler.accept(sequences, drafts, rows)
+        check_answers(self.sampler, sequences, drafts, answers, before, self._n_vocab)
         t3 = now()
         steps: list[Step] = []
         rejected: list[int] = []
@@ -257,9 +296,13 @@ class Decoder:
             limits.append(max(0, min(k, self._room(sequence))))
         return limits
 
-    def _drafts(self, sequences: ListOf[Sequence], limits: ListOf[int]) -> ListOf[Draft]:
+    def _drafts(
+        self, sequences: ListOf[Sequence], limits: ListOf[int], before: Held
+    ) -> ListOf[Draft]:
         if any(limits):
-            return self.drafter.propose(sequences, limits)
+            drafts = self.drafter.propose(sequences, limits)
+            check_drafts(self.drafter, sequences, limits, drafts, before, self._n_vocab)
+            return drafts
         return [NO_DRAFT] * len(sequences)
 
     def _trimmed(
@@ -362,7 +405,7 @@ class Decoder:
 
     def abandon(self, sequence: Sequence) -> None:
         """End a sequence between steps (a client that hung up); its memory stays live."""
-        if sequence.finish is None:
+        if sequence.finish is None and not self._closed:
             sequence.finish = Finish(FinishReason.CANCELLED, "the request was cancelled")
             self._end(sequence)
 

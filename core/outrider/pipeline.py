@@ -221,7 +221,9 @@ class Pipeline:
     # --- running ------------------------------------------------------------------------------
 
     def open(self, progress: Callable[[float], None] | None = None) -> Pipeline:
-        """Load the weights and open every component."""
+        """Load the weights and open every component. Raises OutriderError when it is open."""
+        if self._decoder is not None:
+            raise OutriderError("the pipeline is open already; close() it first")
         most = self.max_draft + self.padding
         plan = EnginePlan(
             model=self.model,
@@ -303,7 +305,8 @@ class Pipeline:
         self.decoder.statistics = Statistics()
 
     def plan(self) -> dict[str, Any]:
-        """What was put together, for the start-up line."""
+        """What was put together, for the start-up line; the pipeline must be open."""
+        memory = self.decoder.engine.memory()
         return {
             "model": self.model.name,
             "drafter": self.drafter.name,
@@ -313,12 +316,12 @@ class Pipeline:
             "rollback": self.rollback.name,
             "cache": self.cache.name,
             "template": self.template.name if self.template else None,
-            "memory": {**self.engine.memory(), **self.cache.memory()},
+            "memory": {**memory, **self.cache.memory()},
         }
 
     def tokenize(self, text: str) -> list[int]:
         """Prompt tokens of a text, control tokens recognised."""
-        return self.engine.vocabulary.tokenize(text, special=True, bos=True)
+        return self.decoder.engine.vocabulary.tokenize(text, special=True, bos=True)
 
     def start(self, request: Request) -> Seq:
         """Prefill a request and emit its first token; see `Decoder.start`."""
@@ -431,7 +434,9 @@ class Pipeline:
         return summary
 
     def close(self) -> None:
-        """Close components, then the engine."""
+        """Close components, then the engine. What decodes afterwards raises OutriderError."""
+        if self._decoder is not None:
+            self._decoder.close()
         for _, component in self._components():
             component.close()
         self.engine.close()

@@ -283,5 +283,5 @@ def test_a_constraint_whose_mask_disagrees_is_found():
 def test_a_constraint_that_changes_when_asked_is_found():
     suite = contract_for(ConstraintContract, factory(Forgetting))
     suite.requests = [{"even": True}]
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, PluginError)):  # the loop notices it as well
         suite.test_drafts_do_not_change_the_answer()

@@ -1,0 +1,287 @@
+"""What a plugin does wrong is said where it comes in, with its name."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from outrider import (
+    Accepted,
+    Constraint,
+    Distribution,
+    Draft,
+    Drafter,
+    OutriderError,
+    Pipeline,
+    PluginError,
+    PrefixCache,
+    Request,
+    RequestError,
+    Reuse,
+)
+from outrider.testing import decode_all, emitted
+from outrider_greedy import GreedySampler
+
+PROMPT = (256, 260, 258)
+
+
+def drafter(propose):
+    """A drafter class whose list form is `propose(sequences, limits)`."""
+
+    class Wrong(Drafter):
+        def propose(self, sequences, limits):
+            return propose(sequences, limits)
+
+    return Wrong
+
+
+def sampler(change):
+    """A greedy sampler whose answers go through `change(answer, sequence, draft)`."""
+
+    class Wrong(GreedySampler):
+        def accept(self, sequences, drafts, rows):
+            right = super().accept(sequences, drafts, rows)
+            return [change(a, s, d) for a, s, d in zip(right, sequences, drafts, strict=True)]
+
+    return Wrong
+
+
+def _longer(sequences, limits):
+    for sequence in sequences:
+        sequence.tokens.append(5)
+    return [Draft([1]) for _ in sequences]
+
+
+def _other_anchor(sequences, limits):
+    for sequence in sequences:
+        sequence.tokens[-1] = 7
+    return [Draft([1]) for _ in sequences]
+
+
+HALF = Distribution(np.array([1], np.int32), np.array([1.0]))
+
+
+@pytest.mark.parametrize(
+    ("propose", "message"),
+    [
+        (lambda s, k: [Draft([-1])], "drafter 'wrong' gave token -1; the vocabulary has"),
+        (lambda s, k: [Draft([10**7])], "drafter 'wrong' gave token 10000000"),
+        (lambda s, k: [Draft([1.5])], r"drafter 'wrong' gave 1\.5 for a token id"),
+        (lambda s, k: [Draft(["a"])], "drafter 'wrong' gave 'a' for a token id"),
+        (lambda s, k: [Draft([-1], source="inner")], "drafter 'inner' gave token -1"),
+        (lambda s, k: [], "'wrong': `propose` returned list of 0; expected a list with one Draft"),
+        (lambda s, k: None, "'wrong': `propose` returned None"),
+        (lambda s, k: [[1]], "'wrong': `propose` returned list of 1 for a sequence"),
+        (lambda s, k: [Draft([1, 2], [HALF])], "2 tokens with 1 distributions"),
+        (_longer, "'wrong' changed `sequence.tokens` in `propose`"),
+        (_other_anchor, "'wrong' changed `sequence.tokens` in `propose`"),
+    ],
+)
+def test_a_wrong_draft_is_an_error_that_names_the_drafter(scripted_pipeline, propose, message):
+    pipeline = scripted_pipeline(
+        {"drafter": "wrong"}, offers={"drafter": {"wrong": drafter(propose)}}
+    )
+    with pytest.raises(PluginError, match=message):
+        pipeline.generate(list(PROMPT), max_tokens=20)
+    assert pipeline.decoder.slots[0].owner is None
+
+
+def test_numpy_integers_are_token_ids(scripted_pipeline):
+    def propose(sequences, limits):
+        return [Draft(list(np.full(k, 3, np.int32))) for k in limits]
+
+    pipeline = scripted_pipeline({"drafter": "np"}, offers={"drafter": {"np": drafter(propose)}})
+    plain = scripted_pipeline()
+    found = [p.generate(list(PROMPT), max_tokens=20).token_ids for p in (pipeline, plain)]
+    assert found[0] == found[1]
+
+
+def _appended(answer, sequence, draft):
+    sequence.tokens.append(1)
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a, s, d: Accepted(-1, a.token), "sampler 'wrong' accepted -1 drafts of"),
+        (lambda a, s, d: Accepted(len(d) + 1, a.token), "sampler 'wrong' accepted . drafts of"),
+        (lambda a, s, d: Accepted(0, -1), "sampler 'wrong' gave token -1"),
+        (lambda a, s, d: (0, 1), "'wrong': `accept` returned tuple of 2 for a sequence"),
+        (_appended, "'wrong' changed `sequence.tokens` in `accept`"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_wrong_answer_is_an_error_that_names_the_sampler(
+    scripted_pipeline, change, message, first
+):
+    def late(answer, sequence, draft):
+        return change(answer, sequence, draft) if first or len(sequence.tokens) > 4 else answer
+
+    pipeline = scripted_pipeline(
+        {"drafter": "echo", "sampler": "wrong"}, offers={"sampler": {"wrong": sampler(late)}}
+    )
+    with pytest.raises(PluginError, match=message):
+        pipeline.generate(list(PROMPT), max_tokens=20)
+
+
+class Odd(Constraint):
+    """Odd ids only."""
+
+    def allows(self, prefix, token):
+        return token % 2 == 1
+
+    def legal_prefix(self, tokens):
+        return next((i for i, token in enumerate(tokens) if token % 2 == 0), len(tokens))
+
+    def forced(self, prefix):
+        return ()
+
+    def mask(self, prefix):
+        return np.full(100, 0xAAAAAAAA, np.uint32)
+
+    def commit(self, tokens):
+        assert all(token % 2 for token in tokens)
+
+
+@pytest.mark.parametrize("drafter", ["none", "echo"])
+def test_a_sampler_that_ignores_a_constraint_is_named(scripted_pipeline, drafter):
+    class Deaf(GreedySampler):
+        def accept(self, sequences, drafts, rows):
+            return [Accepted(*self._target.match(r, (), 0)) for r in rows]
+
+    keys = {"drafter": drafter, "sampler": "deaf"}
+    pipeline = scripted_pipeline(keys, offers={"sampler": {"deaf": Deaf}})
+    request = Request(prompt=PROMPT, max_tokens=40, constraint=Odd())
+    with pytest.raises(PluginError, match=r"sampler 'deaf' chose token .*constraint forbids"):
+        pipeline.run(request)
+    right = scripted_pipeline({"drafter": drafter})
+    assert all(token % 2 for token in right.run(request).token_ids)
+
+
+def cache(prepare):
+    class Wrong(PrefixCache):
+        def prepare(self, request, slots, states):
+            return prepare(request, slots, states)
+
+    return Wrong
+
+
+def _another_prompt(request, slots, states):
+    return Reuse(slots[0], slots[0].length)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (lambda r, s, st: 3, "cache 'wrong': `prepare` returned 3; expected a Reuse"),
+        (lambda r, s, st: Reuse(s[0], s[0].length + 1), "reports 1 reused tokens, but the slot"),
+        (_another_prompt, "gave a slot with . tokens that are not the prompt's first"),
+    ],
+)
+def test_a_cache_that_gives_a_wrong_slot_is_named(scripted_pipeline, prepare, message):
+    pipeline = scripted_pipeline({"cache": "wrong"}, offers={"cache": {"wrong": cache(prepare)}})
+
+    def two_prompts():
+        pipeline.generate(list(PROMPT), max_tokens=4)
+        pipeline.generate([270, 271, 272, 273, 274, 275, 276, 277, 278], max_tokens=4)
+
+    with pytest.raises(PluginError, match=message):
+        two_prompts()
+    assert pipeline.decoder.slots[0].owner is None
+
+
+def test_a_cache_may_not_keep_the_whole_prompt(scripted_pipeline):
+    pipeline = scripted_pipeline(
+        {"cache": "wrong"}, offers={"cache": {"wrong": cache(_another_prompt)}}
+    )
+    first = pipeline.generate(list(PROMPT), max_tokens=4)
+    held = [*PROMPT, *first.token_ids][: pipeline.decoder.slots[0].length]
+    with pytest.raises(PluginError, match=r"kept all . tokens of the prompt"):
+        pipeline.generate(held, max_tokens=4)
+
+
+def test_a_sequence_that_has_ended_cannot_be_stepped_into_its_slots_next_owner(scripted_pipeline):
+    pipeline = scripted_pipeline()
+    request = Request(prompt=PROMPT, max_tokens=6)
+    alone = emitted(decode_all(pipeline, [request])[0])
+    [ended] = decode_all(pipeline, [Request(prompt=(270, 271), max_tokens=3)])
+    second = pipeline.start(request)
+    with pytest.raises(RequestError, match="has ended cannot be stepped"):
+        pipeline.step([ended])
+    with pytest.raises(RequestError, match="has ended cannot be stepped"):
+        pipeline.step([second, ended])
+    while not second.done:
+        pipeline.step([second])
+    assert emitted(second) == alone
+    assert ended.generated == 3
+
+
+def test_a_sequence_of_another_pipeline_or_named_twice_is_refused(scripted_pipeline):
+    one, other = scripted_pipeline({"max_sequences": 2}), scripted_pipeline()
+    sequence = one.start(Request(prompt=PROMPT, max_tokens=6))
+    with pytest.raises(RequestError, match="belongs to another pipeline"):
+        other.step([sequence])
+    with pytest.raises(RequestError, match="twice"):
+        one.step([sequence, sequence])
+    one.step([sequence])
+    assert sequence.generated == 2
+
+
+def test_a_pipeline_that_is_not_open_says_so(scripted_pipeline):
+    pipeline = scripted_pipeline()
+    decoder = pipeline.decoder
+    sequence = pipeline.start(Request(prompt=PROMPT, max_tokens=6))
+    pipeline.close()
+    for use in (
+        lambda: pipeline.generate("a"),
+        lambda: pipeline.tokenize("a"),
+        lambda: pipeline.plan(),
+        lambda: pipeline.chat([{"role": "user", "content": "a"}]),
+        lambda: pipeline.step([sequence]),
+    ):
+        with pytest.raises(OutriderError, match="the pipeline is not open"):
+            use()
+    with pytest.raises(OutriderError, match="the pipeline was closed"):
+        decoder.start(Request(prompt=PROMPT))
+
+
+def test_a_pipeline_opens_once(scripted_pipeline):
+    pipeline = scripted_pipeline()
+    with pytest.raises(OutriderError, match="open already"):
+        pipeline.open()
+
+
+def test_two_threads_are_told_apart_instead_of_crashing(scripted_pipeline):
+    inside, leave = threading.Event(), threading.Event()
+
+    class Waiting(GreedySampler):
+        def accept(self, sequences, drafts, rows):
+            inside.set()
+            assert leave.wait(20)
+            return super().accept(sequences, drafts, rows)
+
+    pipeline: Pipeline = scripted_pipeline(
+        {"sampler": "waiting", "max_sequences": 2}, offers={"sampler": {"waiting": Waiting}}
+    )
+    thread = threading.Thread(target=pipeline.generate, args=([1, 2],), kwargs={"max_tokens": 2})
+    thread.start()
+    assert inside.wait(20)
+    with pytest.raises(RequestError, match="another thread is decoding"):
+        pipeline.generate([3, 4], max_tokens=2)
+    leave.set()
+    thread.join()
+    assert len(pipeline.generate([3, 4], max_tokens=2).token_ids) == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_is_told_to_open_its_own(scripted_pipeline):
+    pipeline = scripted_pipeline()
+    child = os.fork()
+    if child == 0:
+        try:
+            pipeline.generate([1, 2], max_tokens=2)
+        except OutriderError as error:
+            os._exit(7 if "forked" in str(error) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
