@@ -29,12 +29,22 @@ _EMPTY: NDArray[np.int32] = np.empty(0, np.int32)
 
 
 class Purpose(enum.IntEnum):
-    """What a random number is drawn for; numbers of different purposes are independent."""
+    """What a random number is drawn for; numbers of different purposes are independent.
+
+    Two draws of one seed, position and purpose are one number, so what a drafter draws needs
+    another purpose than what decides about it.
+    """
 
     TOKEN = _lib.FOR_TOKEN
+    """The token of plain decoding, and the one after the last accepted draft."""
     ACCEPTANCE = _lib.FOR_ACCEPTANCE
+    """Whether a drawn draft holds."""
     DRAFT = _lib.FOR_DRAFT
+    """A draft."""
     REDRAW = _lib.FOR_REDRAW
+    """A token instead of one that a constraint forbids."""
+    RESIDUAL = _lib.FOR_RESIDUAL
+    """The token instead of a drawn draft that does not hold."""
 
 
 class Top2(NamedTuple):
@@ -69,8 +79,8 @@ def failure(answer: int, position: int | None = None) -> OutriderError:
         )
     if answer == _lib.DRAFT_MALFORMED:
         return PluginError(
-            f"the distribution q of the draft at position {position} is none: it names tokens "
-            "outside the vocabulary, or its probabilities do not sum to 1"
+            f"the q of the draft at position {position} is no distribution: it names tokens "
+            "outside the vocabulary, or one twice, or its probabilities do not sum to 1"
         )
     where = "" if position is None else f"position {position}: "
     return LogitsError(where + _REASONS[answer])

@@ -67,7 +67,7 @@ typedef struct {
     uint64_t position;
 } draw_key;
 
-enum { FOR_TOKEN = 0, FOR_ACCEPTANCE = 1, FOR_DRAFT = 2, FOR_REDRAW = 3 };
+enum { FOR_TOKEN = 0, FOR_ACCEPTANCE = 1, FOR_DRAFT = 2, FOR_REDRAW = 3, FOR_RESIDUAL = 4 };
 
 /* Philox4x32-10: the four words of a counter under a key. */
 void philox(const uint32_t *counter, const uint32_t *key, uint32_t *words);

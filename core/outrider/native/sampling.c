@@ -116,7 +116,7 @@ static int32_t weigh_kept(workspace *w, const float *row, const sampling_options
     double reached = 0.0;
     int32_t count = 0;
     w->total = 0.0;
-    while (count < limit && reached < goal) {
+    while (count < limit && (count == 0 || reached < goal)) {
         uint64_t next = queue_next(&q);
         float logit = candidate_logit(next);
         if (count > 0 && logit < least) break;
@@ -199,6 +199,32 @@ static int sums_to_one(const int32_t *ids, const double *probs, int32_t n, int32
     return fabs(sum - 1.0) <= 1e-6;
 }
 
+/* Writes q where it is 0 everywhere; 0: a token is named twice. */
+static int spread(double *dense, const int32_t *ids, const double *probs, int32_t n) {
+    int once = 1;
+    for (int32_t i = 0; i < n; i++) {
+        if (dense[ids[i]] > 0.0) once = 0;
+        dense[ids[i]] = probs[i];
+    }
+    return once;
+}
+
+/* The draft, or what stands for it; p lies in w->ids and w->probs, q in w->dense. */
+static int32_t held_or_replaced(workspace *w, int32_t count, draw_key key, int32_t draft) {
+    double q = w->dense[draft], p = 0.0;
+    if (!(q > 0.0)) return DRAFT_IMPOSSIBLE;
+    for (int32_t i = 0; i < count && p == 0.0; i++)
+        if (w->ids[i] == draft) p = w->probs[i];
+    if (uniform(key, FOR_ACCEPTANCE) * q < p) return draft;
+    w->total = 0.0;
+    for (int32_t i = 0; i < count; i++) {
+        double rest = w->probs[i] - w->dense[w->ids[i]];
+        w->probs[i] = rest > 0.0 ? rest : 0.0;
+        w->total += w->probs[i];
+    }
+    return pick(w, uniform(key, FOR_RESIDUAL));
+}
+
 int32_t verify(workspace *w, const float *row, const sampling_options *o, row_context c,
                draw_key key, int32_t draft, const int32_t *q_ids, const double *q_probs,
                int32_t n_q) {
@@ -206,20 +232,8 @@ int32_t verify(workspace *w, const float *row, const sampling_options *o, row_co
     if (draft < 0 || draft >= w->n_vocab) return DRAFT_IMPOSSIBLE;
     int32_t count = distribution(w, row, o, c);
     if (count < 0) return count;
-    for (int32_t i = 0; i < n_q; i++) w->dense[q_ids[i]] = q_probs[i];
-    double q = w->dense[draft], p = 0.0;
-    for (int32_t i = 0; i < count && p == 0.0; i++)
-        if (w->ids[i] == draft) p = w->probs[i];
-    int32_t token = q > 0.0 ? draft : DRAFT_IMPOSSIBLE;
-    if (q > 0.0 && uniform(key, FOR_ACCEPTANCE) * q >= p) {
-        w->total = 0.0;
-        for (int32_t i = 0; i < count; i++) {
-            double rest = w->probs[i] - w->dense[w->ids[i]];
-            w->probs[i] = rest > 0.0 ? rest : 0.0;
-            w->total += w->probs[i];
-        }
-        token = pick(w, uniform(key, FOR_TOKEN));
-    }
+    int32_t token = DRAFT_MALFORMED;
+    if (spread(w->dense, q_ids, q_probs, n_q)) token = held_or_replaced(w, count, key, draft);
     for (int32_t i = 0; i < n_q; i++) w->dense[q_ids[i]] = 0.0;
     return token;
 }

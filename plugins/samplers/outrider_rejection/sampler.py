@@ -32,6 +32,7 @@ from outrider import (
     Draft,
     LogitsError,
     LogProb,
+    PluginError,
     RequestError,
     Runtime,
     Sampler,
@@ -95,6 +96,7 @@ class RejectionSampler(Sampler):
     def open(self, runtime: Runtime) -> None:
         """Allocate the buffers."""
         self._target = runtime.engine.target
+        self._drafter = runtime.drafter.name
         self._kernel = RowSampler(self._target.n_vocab)
 
     def settings(self, overrides: Mapping[str, Any]) -> RejectionConfig:
@@ -230,17 +232,21 @@ class RejectionSampler(Sampler):
                 purpose=Purpose.TOKEN,
             )
         else:
-            token = self._kernel.verify(
-                logits,
-                request.options,
-                draft.tokens[i],
-                q.ids,
-                q.probs,
-                history=history,
-                candidates=candidates,
-                seed=request.seed,
-                position=position,
-            )
+            try:
+                token = self._kernel.verify(
+                    logits,
+                    request.options,
+                    draft.tokens[i],
+                    q.ids,
+                    q.probs,
+                    history=history,
+                    candidates=candidates,
+                    seed=request.seed,
+                    position=position,
+                )
+            except PluginError as error:
+                source = draft.source or self._drafter
+                raise PluginError(f"the drafter {source!r}: {error}") from None
         constraint = sequence.constraint
         if constraint is None or constraint.allows(prefix, token):
             return token

@@ -227,6 +227,27 @@ def test_verified_drafts_follow_p_whatever_q_is(case: int) -> None:
     assert chi_square_p(emitted(p_row, q, 100_000, seed=case), exact) > 1e-6
 
 
+def test_a_drafter_that_draws_as_a_sampler_does_biases_nothing() -> None:
+    """Its numbers are those of plain decoding's tokens; what replaces a draft has others."""
+    p, q = np.array([0.3, 0.3, 0.2, 0.2]), np.array([0.9, 0.1, 0.0, 0.0])
+    sampler, options = RowSampler(4), SamplingOptions()
+    ids, probs = np.array([0, 1], np.int32), np.array([0.9, 0.1])
+    tokens = []
+    for i in range(40_000):
+        draft = sampler.sample(logits_of(q), options, seed=11, position=i)
+        tokens.append(
+            sampler.verify(logits_of(p), options, draft, ids, probs, seed=11, position=i)
+        )
+    assert chi_square_p(np.bincount(tokens, minlength=4), p) > 1e-6
+
+
+@pytest.mark.parametrize("top_p", [1e-30, 1e-46, 1e-300])
+def test_a_tiny_top_p_keeps_the_most_likely_token(top_p: float) -> None:
+    row = np.array([0.0, 3.0, 1.0], np.float32)
+    ids, probs = RowSampler(3).distribution(row, SamplingOptions(top_p=top_p))
+    assert (ids.tolist(), probs.tolist()) == ([1], [1.0])
+
+
 def test_the_chi_square_test_would_notice_drafts_that_are_never_checked() -> None:
     rng = np.random.default_rng(0)
     p, q = rng.dirichlet(np.full(9, 0.5)), rng.dirichlet(np.full(9, 0.5))
@@ -285,6 +306,7 @@ def test_the_accepted_share_is_what_the_two_distributions_have_in_common() -> No
         (0, [0, 1], [np.nan, 0.5], "do not sum to 1"),
         (0, [0, 1], [1.5, -0.5], "do not sum to 1"),
         (0, [0, 3], [0.5, 0.5], "outside the vocabulary"),
+        (0, [0, 0], [0.5, 0.5], "or one twice"),
     ],
 )
 def test_a_draft_that_cannot_come_from_its_q_is_an_error(

@@ -82,7 +82,8 @@ def rows(count: int, seed: int = 0, spread: float = 2.0) -> np.ndarray:
 
 def make(target: Target, **options: Any) -> RejectionSampler:
     sampler = RejectionSampler(RejectionConfig(**options), Assembly(builder=None, name="rejection"))
-    sampler.open(SimpleNamespace(engine=SimpleNamespace(target=target)))
+    engine, drafter = SimpleNamespace(target=target), SimpleNamespace(name="drafts")
+    sampler.open(SimpleNamespace(engine=engine, drafter=drafter))
     return sampler
 
 
@@ -403,7 +404,8 @@ def test_greedy_decoding_names_the_position_too(bad: float) -> None:
     target.rows[2] = bad
     tokens = rows(3).argmax(axis=1)[:2].tolist()
     for sampler in (make(target, temperature=0.0), GreedySampler(None, Assembly(None, "greedy"))):
-        sampler.open(SimpleNamespace(engine=SimpleNamespace(target=target)))
+        drafter = SimpleNamespace(name="drafts")
+        sampler.open(SimpleNamespace(engine=SimpleNamespace(target=target), drafter=drafter))
         sequence = Sequence(Request([1, 2, 3, 4]), Slot(0), [1, 2, 3, 4])
         sequence.settings = sampler.settings({})
         sampler.begin(sequence)
