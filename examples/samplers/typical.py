@@ -62,8 +62,12 @@ class TypicalSampler(Sampler):
         options = SamplingOptions(temperature=config.temperature)
 
         def draw(count):
-            logits, position = self._target.logits(row + count), len(sequence.tokens) + count
-            return self._kernel.sample(logits, options, seed=config.seed, position=position)
+            logits, prefix = self._target.logits(row + count), drafted[:count]
+            key = {"seed": config.seed, "position": len(sequence.tokens) + count}
+            token, constraint = self._kernel.sample(logits, options, **key), sequence.constraint
+            if constraint is None or constraint.allows(prefix, token):
+                return token
+            return self._kernel.sample_legal(logits, options, constraint.mask(prefix), **key)
 
         for count, token in enumerate(drafted):
             self._verified += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,22 @@ def test_top_n_sigma_keeps_what_is_near_the_largest_logit(
     for seed in range(3):
         run(pipeline, seed)
     assert checked > 5
+
+
+@pytest.mark.parametrize("name", ["top_n_sigma", "typical"])
+def test_a_schema_is_held(open_pipeline, folder: Path, name: str) -> None:
+    pipeline = open_pipeline(file=folder / f"{name}.yaml")
+    schema = {
+        "type": "object",
+        "properties": {"number": {"type": "integer", "maximum": 9}, "ok": {"type": "boolean"}},
+        "required": ["number", "ok"],
+        "additionalProperties": False,
+    }
+    form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+    question = [{"role": "user", "content": "Give me a number."}]
+    for seed in range(4):
+        answer = pipeline.chat(question, response_format=form, seed=seed, enable_thinking=False)
+        assert json.loads(answer.content).keys() == {"number", "ok"}
 
 
 def test_top_n_sigma_gives_the_same_tokens_with_and_without_drafts(
