@@ -65,7 +65,7 @@ def parse_name(name: str) -> tuple[str, Key, int] | None:
         return None
     stem, _, form = name[: -len(SUFFIX)].rpartition(".")
     fields = stem.split("-")
-    if len(fields) != 3 or not fields[1].isdigit() or not form.isdigit():
+    if len(fields) != 3 or not all(n.isascii() and n.isdigit() for n in (fields[1], form)):
         return None
     return fields[0], (int(fields[1]), fields[2]), int(form)
 
@@ -79,9 +79,14 @@ class Directory:
         self._needs: dict[str, tuple[int, frozenset[str]]] = {}
 
     def create(self) -> None:
-        """Make the directory; only its owner may look into it."""
+        """Make the directory; only its owner may look into what is made here.
+
+        A folder that is there already keeps its mode: it may be somebody's for other things too.
+        """
+        new = not self.root.exists()
         self.blocks.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.root.chmod(0o700)
+        if new:
+            self.root.chmod(0o700)
 
     # --- looking ------------------------------------------------------------------------------
 
@@ -310,20 +315,29 @@ class Directory:
     def _publish(self, path: Path, content: Iterable[Any]) -> None:
         temporary = path.with_name(f"{_TEMPORARY}{os.getpid()}-{path.name}")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-            for piece in content:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        try:
+            with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+                for piece in content:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            # a full disk is not to stay full of what is half written
+            with suppress(OSError):
+                self._unlink(temporary)
+            raise
 
     def _remove_temporary(self) -> None:
-        for folder in (self.root, self.blocks):
-            for path in folder.glob(f"{_TEMPORARY}*"):
+        for path in self.blocks.glob(f"{_TEMPORARY}*"):
+            self._unlink(path)
+        for path in self.root.glob(f"{_TEMPORARY}*"):
+            # the folder may be somebody's for other things too
+            if parse_name(path.name.removeprefix(_TEMPORARY).partition("-")[2]) is not None:
                 self._unlink(path)
         # a use that was noted while its snapshot was given up
-        for path in self.root.glob("*.hits"):
-            if not path.with_suffix("").exists():
+        for path in self.root.glob(f"*{SUFFIX}.hits"):
+            if parse_name(path.stem) is not None and not path.with_suffix("").exists():
                 self._unlink(path)
 
     def _unlink_snapshot(self, name: str) -> None:

@@ -9,7 +9,7 @@ import time
 
 import attrs
 import pytest
-from outrider_snapshots.directory import Directory
+from outrider_snapshots.directory import Directory, file_name
 from outrider_snapshots.packing import BLOCK, pack
 from outrider_snapshots.reasons import Miss, UnusableError
 from soak import files
@@ -60,13 +60,38 @@ class TestWriting:
         assert directory.entries() == []
 
     def test_leftovers_of_a_killed_writer_are_removed(self, directory):
-        for folder in (directory.root, directory.blocks):
-            (folder / "tmp-1-x").write_bytes(b"half")
+        name = file_name("print", (40, "abc"))
+        (directory.root / f"tmp-1-{name}").write_bytes(b"half")
+        (directory.blocks / f"tmp-1-{'f' * 32}").write_bytes(b"half")
         orphan = directory.blocks / ("0" * 32)
         orphan.write_bytes(b"nobody needs it")
         store_in(directory, made_up(1, 3 * BLOCK))
         assert not list(directory.root.rglob("tmp-*"))
         assert not orphan.exists()
+
+    def test_files_of_others_in_the_folder_and_its_mode_are_left_alone(self, tmp_path):
+        folder = tmp_path / "mine"
+        folder.mkdir()
+        folder.chmod(0o755)
+        others = ["tmp-notes.txt", "game.hits", "tmp-1-x", "a-²-b.1.snapshot", "x.snapshot.hits"]
+        for name in others:
+            (folder / name).write_text("mine")
+        (folder / "tmp-folder").mkdir()
+        directory = Directory(folder)
+        directory.create()
+        store_in(directory, made_up(1, 3 * BLOCK))
+        assert len(directory.entries()) == 1
+        assert {(folder / name).read_text() for name in others} == {"mine"}
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+    def test_a_write_that_fails_leaves_nothing_behind(self, directory, monkeypatch):
+        def full(handle):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            store_in(directory, made_up(1, 3 * BLOCK))
+        assert not list(directory.root.rglob("tmp-*"))
 
     def test_uses_are_counted(self, directory):
         name = store_in(directory, made_up(1, 3 * BLOCK))
