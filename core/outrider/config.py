@@ -379,7 +379,10 @@ def _union(value: Any, kind: Any) -> Any:
 def _path(value: Any, _: Any) -> Path:
     if not isinstance(value, (str, Path)):
         raise _WrongTypeError
-    return Path(value).expanduser()
+    try:
+        return Path(value).expanduser()
+    except RuntimeError:  # ~somebody who does not exist
+        return Path(value)
 
 
 _converter = cattrs.Converter(detailed_validation=False)

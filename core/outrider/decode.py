@@ -170,6 +170,11 @@ class Decoder:
                 f"the prompt has {n} tokens, which leaves no room in a context of {limit}; "
                 "shorten it or raise engine.context"
             )
+        for token in (min(request.prompt), max(request.prompt)):
+            if not 0 <= token < self._n_vocab:
+                raise RequestError(
+                    f"the prompt names token {token}; the vocabulary has {self._n_vocab}"
+                )
         if request.max_tokens is not None and request.max_tokens < 1:
             raise RequestError(f"max_tokens is {request.max_tokens}; expected at least 1")
 

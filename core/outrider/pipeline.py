@@ -61,6 +61,10 @@ class Result:
     """One entry a token, when the sampler was asked for log-probabilities."""
 
 
+_TRANSLATED = {"logprobs"}
+"""Options of samplers that mean something else in an OpenAI-shaped body."""
+
+
 class Pipeline:
     """Assembled components. `load` checks everything that can be checked without weights;
     `open` loads them; then `generate`, or `start` and `step` for several sequences at once.
@@ -158,6 +162,12 @@ class Pipeline:
             f"{config.name}: {kind}: {component.name} cannot be used: {reason}"
             for kind, component in self._components()
             if (reason := component.unsupported_reason(self.model))
+        ]
+        problems += [
+            f"{config.name}: drafter: {self.drafter.name} needs the inputs of layer {layer!r}; "
+            f"the model has layers 0 to {self.model.n_layer - 1}"
+            for layer in self.drafter.needs.layer_inputs
+            if layer not in range(self.model.n_layer)
         ]
         raise_problems(problems)
 
@@ -395,17 +405,23 @@ class Pipeline:
         if tools is not None:
             body["tools"] = list(tools)
         self.reset_statistics()
-        answer = self.start_chat(body)
+        own = {field.name for field in attrs.fields(self.sampler.Config)}
+        answer = self.start_chat(body, {k: body[k] for k in own & body.keys() - _TRANSLATED})
         for delta in answer.deltas():
             if on_delta is not None:
                 on_delta(delta)
         return answer.result()
 
-    def start_chat(self, body: Mapping[str, Any] | bytes) -> ChatAnswer:
-        """Start answering an OpenAI-shaped request body; nothing is decoded yet."""
+    def start_chat(
+        self, body: Mapping[str, Any] | bytes, sampling: Mapping[str, Any] | None = None
+    ) -> ChatAnswer:
+        """Start answering an OpenAI-shaped request body; nothing is decoded yet.
+
+        `sampling` are options of the sampler beyond those that such bodies have.
+        """
         from outrider.chat.answer import ChatAnswer
 
-        return ChatAnswer(self, body)
+        return ChatAnswer(self, body, sampling)
 
     def result(self, sequence: Seq) -> Result:
         """The outcome of a finished sequence, with the statistics so far."""

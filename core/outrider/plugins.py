@@ -127,6 +127,7 @@ class Registry:
         self._claimed_twice: dict[tuple[str, str], str] = {}
         self._allowed: frozenset[str] | None = None
         self._models: dict[str, tuple[Path, Source]] = {}
+        self._disputed_models: dict[str, str] = {}
         self.failures: list[Failure] = []
 
     # --- loading ------------------------------------------------------------------------------
@@ -203,12 +204,9 @@ class Registry:
             twice = [e for e in offers if (e.kind, e.name) in self._entries]
             if twice and not shared:
                 raise PluginError(self._claim(twice[0]))
-            for name in models:
-                if name in self._models:
-                    other = self._models[name][1]
-                    raise PluginError(
-                        f"the model name {name!r} is claimed by {other} and by {source}"
-                    )
+            disputed = {n: self._model_claim(n, source) for n in models if n in self._models}
+            if disputed and not shared:
+                raise PluginError(next(iter(disputed.values())))
         except (pluggy.PluginValidationError, ValueError) as error:
             self._forget(module)
             raise PluginError(f"the plugin {source} is not valid: {error}") from None
@@ -222,8 +220,12 @@ class Registry:
         for entry in offers:
             if entry not in twice:
                 self._entries[(entry.kind, entry.name)] = entry
+        for name, claim in disputed.items():
+            self._disputed_models[name] = claim
+            self.failures.append(Failure(source, claim))
         for name, path in models.items():
-            self._models[name] = (Path(path), source)
+            if name not in disputed:
+                self._models[name] = (Path(path), source)
 
     def _forget(self, module: ModuleType) -> None:
         if self._manager.is_registered(module):
@@ -269,6 +271,12 @@ class Registry:
             f"{entry.source}; uninstall one of them, or list in OUTRIDER_PLUGINS what to load"
         )
 
+    def _model_claim(self, name: str, source: Source) -> str:
+        return (
+            f"the model name {name!r} is claimed twice: by {self._models[name][1]} and by "
+            f"{source}; uninstall one of them, or list in OUTRIDER_PLUGINS what to load"
+        )
+
     # --- asking -------------------------------------------------------------------------------
 
     def entries(self, kind: str | None = None) -> list[Entry]:
@@ -303,10 +311,16 @@ class Registry:
 
     def models(self) -> dict[str, Path]:
         """Packaged models by name."""
-        return {name: path for name, (path, _) in sorted(self._models.items())}
+        return {
+            name: path
+            for name, (path, _) in sorted(self._models.items())
+            if name not in self._disputed_models
+        }
 
     def model_path(self, reference: str, base: Path) -> Path:
         """A packaged model's file, or the path `reference` relative to `base`."""
+        if reference in self._disputed_models:
+            raise ModelError(self._disputed_models[reference])
         if reference in self._models:
             return self._models[reference][0]
         path = Path(reference).expanduser()

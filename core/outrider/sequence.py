@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +39,29 @@ def _tokens(prompt: Iterable[int]) -> tuple[int, ...]:
         raise RequestError(
             "Request(prompt=…) takes tokens, and got a text: give pipeline.tokenize(text)"
         )
-    return tuple(prompt)
+    try:
+        return tuple(map(operator.index, prompt))
+    except TypeError:
+        raise RequestError(
+            "the prompt must be a list of token ids, which are whole numbers"
+        ) from None
 
 
 def _texts(stop: str | Iterable[str]) -> tuple[str, ...]:
-    return (stop,) if isinstance(stop, str) else tuple(stop)
+    texts: tuple[object, ...] = (stop,) if isinstance(stop, (str, bytes)) else ()
+    if not texts and isinstance(stop, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        texts = tuple(stop)
+    elif not texts:
+        texts = (stop,)
+    for text in texts:
+        if not isinstance(text, str):
+            raise RequestError(f"stop holds {text!r}; expected a text, or a list of texts")
+    return tuple(map(str, texts))
+
+
+def _count(_: object, __: object, value: object) -> None:
+    if value is not None and type(value) is not int:
+        raise RequestError(f"max_tokens is {value!r}; expected a whole number, or None")
 
 
 @attrs.frozen
@@ -50,7 +69,7 @@ class Request:
     """What is asked of a pipeline: prompt tokens in, at most `max_tokens` tokens out.
 
     `stop` holds texts that end the answer and are no part of it; a single one may be given alone.
-    A text for a prompt raises RequestError.
+    What has another type raises RequestError.
 
     `sampling` overrides single options of the pipeline's sampler for this request;
     `history` is the number of prompt tokens before the generation prompt (the place where a
@@ -59,7 +78,7 @@ class Request:
     """
 
     prompt: tuple[int, ...] = attrs.field(converter=_tokens)
-    max_tokens: int | None = None
+    max_tokens: int | None = attrs.field(default=None, validator=_count)
     stop: tuple[str, ...] = attrs.field(default=(), converter=_texts)
     sampling: Mapping[str, Any] = attrs.field(factory=dict[str, Any])
     constraint: Constraint | None = None

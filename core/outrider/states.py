@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from outrider.components import Drafter, StateRollback
-from outrider.errors import EngineError, OutriderError
+from outrider.errors import EngineError, OutriderError, PluginError
 from outrider.target import Engine, Rows
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ class States:
     def snapshot(self, slot: Slot) -> Snapshot:
         """Save a slot. Only between steps, when its memory ends before the anchor."""
         target, drafter = self._engine.target.save(slot.id), self._drafter.snapshot(slot)
+        if not isinstance(drafter, (bytes, bytearray, memoryview)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise PluginError(
+                f"the drafter {self._drafter.name!r}: `snapshot` returned "
+                f"{type(drafter).__name__}; expected bytes"
+            )
         return Snapshot(
             tokens=tuple(self.tokens(slot)),
             target=target,

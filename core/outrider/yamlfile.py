@@ -13,6 +13,9 @@ import yaml
 
 from outrider.errors import ConfigError
 
+_REFUSED = (ValueError, KeyError, OverflowError)
+"""What PyYAML lets through from scalars that are not what their tag says."""
+
 KeyPath = tuple[str | int, ...]
 
 
@@ -78,8 +81,10 @@ class Document:
             raise ConfigError(f"{where}: expected key=value, for example drafter.use=none")
         try:
             value = yaml.load(text, Loader=_Loader)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, *_REFUSED) as error:
             raise ConfigError(f"{where}: the value is not YAML: {_reason(error)}") from None
+        except RecursionError:
+            raise ConfigError(f"{where}: the value is nested too deeply") from None
         path = _split(key.strip(), where)
         target: Any = self.data
         for i, step in enumerate(path):
@@ -150,6 +155,8 @@ def parse_yaml(text: str, name: str, base: Path) -> Document:
         data: Any = {} if node is None else _Reader(document).read(node, ())  # pyright: ignore[reportUnknownArgumentType]
     except yaml.YAMLError as error:
         raise ConfigError(f"{name}{_line(error)}: not valid YAML: {_reason(error)}") from None
+    except RecursionError:
+        raise ConfigError(f"{name}: nested too deeply") from None
     if not _is_mapping(data):
         raise ConfigError(f"{name}: expected a mapping of keys at the top level")
     document.data = data
@@ -186,7 +193,13 @@ class _Reader:
         """The data of a node and of everything in it."""
         self._document.places.setdefault(path, self._place(node))
         if isinstance(node, yaml.ScalarNode):
-            return self._loader.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            try:
+                return self._loader.construct_object(node, deep=True)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            except _REFUSED:
+                kind = str(node.tag).rpartition(":")[2]  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+                raise ConfigError(
+                    f"{self._place(node)}: {dotted(path)}: {str(node.value)[:40]!r} is no {kind}"
+                ) from None
         if id(node) in self._open:
             raise ConfigError(f"{self._place(node)}: {dotted(path)} contains itself")
         self._open.append(id(node))
@@ -252,5 +265,5 @@ def _line(error: yaml.YAMLError) -> str:
     return f":{mark.line + 1}" if mark is not None else ""
 
 
-def _reason(error: yaml.YAMLError) -> str:
+def _reason(error: Exception) -> str:
     return str(getattr(error, "problem", None) or error).splitlines()[0]

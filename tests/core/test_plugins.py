@@ -3,9 +3,11 @@
 import importlib.metadata
 import textwrap
 import types
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from outrider import ConfigError, Draft, Drafter, Pipeline, PluginError, hookimpl
+from outrider import ConfigError, Draft, Drafter, ModelError, Pipeline, PluginError, hookimpl
 from outrider.plugins import KINDS, Registry, Source, contract_problem
 from outrider.testing import module_offering
 from outrider.yamlfile import nearest
@@ -78,6 +80,22 @@ def test_a_model_name_claimed_twice_names_both():
     registry.add(model_plugin("a.gguf"), source("one"))
     with pytest.raises(PluginError, match=r"'tiny'.*outrider-one.*outrider-two"):
         registry.add(model_plugin("b.gguf"), source("two"))
+
+
+def test_a_model_name_that_two_installed_plugins_claim_belongs_to_neither(monkeypatch):
+    def point(name, path):
+        module = types.ModuleType(name)
+        module.outrider_models = hookimpl(lambda: {"tiny": path, name: path})
+        dist = SimpleNamespace(name=f"outrider-{name}", version="1")
+        return SimpleNamespace(name=name, dist=dist, load=lambda: module)
+
+    points = [point("one", "a.gguf"), point("two", "b.gguf")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    registry = Registry()
+    registry.load_installed()
+    assert registry.models().keys() == {"one", "two"}
+    with pytest.raises(ModelError, match=r"claimed twice: by one .*and by two"):
+        registry.model_path("tiny", Path())
 
 
 def test_an_unknown_name_gets_the_nearest_one_or_all_there_are():

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from outrider import (
     Accepted,
+    ConfigError,
     Constraint,
     Distribution,
     Draft,
     Drafter,
+    Needs,
     OutriderError,
     Pipeline,
     PluginError,
@@ -285,3 +287,50 @@ def test_a_forked_child_is_told_to_open_its_own(scripted_pipeline):
             os._exit(7 if "forked" in str(error) else 8)
         os._exit(9)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"prompt": [1.5]}, "list of token ids"),
+        ({"prompt": ["a"]}, "list of token ids"),
+        ({"prompt": None}, "list of token ids"),
+        ({"prompt": [-1]}, "the prompt names token -1; the vocabulary has"),
+        ({"prompt": [2**31]}, "the prompt names token 2147483648"),
+        ({"max_tokens": "5"}, "max_tokens is '5'; expected a whole number"),
+        ({"max_tokens": float("nan")}, "max_tokens is nan"),
+        ({"max_tokens": 1.5}, "max_tokens is 1.5"),
+        ({"stop": 5}, "stop holds 5; expected a text"),
+        ({"stop": [None]}, "stop holds None"),
+        ({"stop": b"x"}, "stop holds b'x'"),
+    ],
+)
+def test_a_request_of_wrong_types_is_refused(scripted, fields, message):
+    with pytest.raises(RequestError, match=message):
+        scripted.run(Request(**{"prompt": PROMPT, "max_tokens": 4, **fields}))
+
+
+def test_a_snapshot_that_is_no_bytes_names_the_drafter(scripted_pipeline):
+    class Wrong(Drafter):
+        def propose_one(self, sequence, limit):
+            return Draft()
+
+        def snapshot(self, slot):
+            return None
+
+    pipeline = scripted_pipeline({"drafter": "wrong"}, offers={"drafter": {"wrong": Wrong}})
+    pipeline.generate(list(PROMPT), max_tokens=4)
+    with pytest.raises(PluginError, match="drafter 'wrong': `snapshot` returned NoneType"):
+        pipeline.decoder.states.snapshot(pipeline.decoder.slots[0])
+
+
+@pytest.mark.parametrize("layer", [99, -1])
+def test_a_layer_that_the_model_does_not_have_is_found_before_loading(scripted_pipeline, layer):
+    class Wrong(Drafter):
+        needs = Needs(layer_inputs=(layer,))
+
+        def propose_one(self, sequence, limit):
+            return Draft()
+
+    with pytest.raises(ConfigError, match=f"needs the inputs of layer {layer}; the model has"):
+        scripted_pipeline({"drafter": "wrong"}, offers={"drafter": {"wrong": Wrong}})

@@ -250,3 +250,19 @@ def test_a_bad_assignment_is_one_sentence_that_repeats_it(assignment, message):
 
 def test_paths_are_written_as_they_are_given():
     assert dotted(("drafter", "of", 1, "min_match")) == "drafter.of[1].min_match"
+
+
+@pytest.mark.parametrize(
+    "scalar", ["!!int abc", "0x_", "!!float abc", "!!bool maybe", "!!timestamp 2020-13-45"]
+)
+def test_a_scalar_that_is_not_what_its_tag_says_names_its_place(scalar):
+    with pytest.raises(ConfigError, match=r"p\.yaml:2.*drafter\.k.* is no "):
+        parse(f"drafter:\n  k: {scalar}\n")
+    document = parse("drafter: {use: none}")
+    with pytest.raises(ConfigError, match="the value is not YAML"):
+        document.set(f"drafter.k={scalar}")
+
+
+def test_a_text_that_is_nested_without_end_is_refused():
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse("a: " + "[" * 3000 + "]" * 3000)

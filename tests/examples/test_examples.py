@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import jsonschema
@@ -25,6 +26,27 @@ def test_the_one_file_drafter_runs_and_the_output_is_plain_decodings():
         plain = pipeline.generate("a a", max_tokens=40)
     assert drafted.token_ids == plain.token_ids
     assert drafted.stats["drafters"]["repeat-last"]["proposed"] > 0
+
+
+def test_the_drafter_that_draws_is_exact_under_both_samplers():
+    file, keys = EXAMPLES / "bigram.yaml", ["model=scripted", "engine=scripted"]
+    found = []
+    for more in (["sampler=greedy"], ["sampler=greedy", "drafter=none"]):
+        with Pipeline.load(file, overrides=[*keys, *more]).open() as pipeline:
+            found.append(pipeline.generate("a b a c a", max_tokens=60).token_ids)
+    assert found[0] == found[1]
+    counts, proposed = [], 0
+    for more in ([], ["drafter=none"]):
+        with Pipeline.load(file, overrides=[*keys, "sampler.top_k=2", *more]).open() as pipeline:
+            counts.append(Counter())
+            for seed in range(600):
+                drawn = pipeline.generate("ababab", max_tokens=16, seed=seed + len(more) * 10**6)
+                counts[-1].update(enumerate(drawn.token_ids[:6]))
+                proposed += sum(pipeline.statistics.proposed)
+    assert proposed > 600
+    for place in counts[0].keys() | counts[1].keys():
+        one, other = counts[0][place], counts[1][place]
+        assert abs(one - other) < 5.5 * (one + other + 1) ** 0.5, place
 
 
 def test_its_pipeline_validates_with_its_plugin_and_only_then():

@@ -58,6 +58,7 @@ class LlamaContext:
                 + ". Lower `context` or `max_sequences`, or check the cache types."
             )
         self._what = what
+        self._exported: frozenset[int] = frozenset()
         self._memory = self._c.llama_get_memory(self._ctx)
         self.n_ctx: int = self._c.llama_n_ctx_seq(self._ctx)
         self.n_batch: int = self._c.llama_n_batch(self._ctx)
@@ -282,11 +283,20 @@ class LlamaContext:
 
     def export_layer_inputs(self, layers: tuple[int, ...]) -> None:
         """Export the input rows of these layers."""
+        self._exported = frozenset(layers)
         for layer in layers:
             self._ext["set_embeddings_layer_inp"](self._ctx, layer, True)
 
     def layer_input(self, layer: int, row: int, count: int = 1) -> NDArray[np.float32]:
-        """Exported inputs [count, n_embd] of a layer from batch row `row`: a view."""
+        """Exported inputs [count, n_embd] of a layer from batch row `row`: a view.
+
+        Raises EngineError when they are not: `Needs.layer_inputs` names the layers.
+        """
+        if layer not in self._exported:
+            raise EngineError(
+                f"{self._what}: the inputs of layer {layer} are not exported; name the layer in "
+                "the drafter's `needs` (Needs.layer_inputs)"
+            )
         pointer = self._ext["get_embeddings_layer_inp"](self._ctx, layer)
         if pointer == ffi.NULL:
             raise EngineError(f"{self._what}: the inputs of layer {layer} are not exported")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from outrider.engine.library import ffi, library
-from outrider.errors import EngineError
+from outrider.errors import EngineError, RequestError
 
 
 class LlamaVocabulary:
@@ -28,8 +28,17 @@ class LlamaVocabulary:
         self._control: dict[int, bool] = {}
 
     def tokenize(self, text: str, *, special: bool = True, bos: bool = False) -> list[int]:
-        """Token ids of `text` (`llama_tokenize`)."""
-        data = text.encode()
+        """Token ids of `text` (`llama_tokenize`).
+
+        Raises RequestError for a text with half a surrogate pair, which is no Unicode.
+        """
+        try:
+            data = text.encode()
+        except UnicodeEncodeError as error:
+            raise RequestError(
+                f"the text is not Unicode: at character {error.start} it has half a surrogate pair "
+                f"({text[error.start]!r}), as bytes that are not UTF-8 leave it"
+            ) from None
         add_bos = bos and self.add_bos
         capacity = len(data) + 2
         tokens = ffi.new("llama_token[]", capacity)

@@ -91,8 +91,10 @@ class Conversation:
             answer = self._pipeline.start_chat(
                 {**self._wishes, "messages": [*self.messages, question]}
             )
-            sequence = answer.start()
-            with _interrupt_stops(sequence.cancel):
+            with _interrupt_stops(answer) as asked:
+                sequence = answer.start()
+                if asked:  # while the question was read
+                    sequence.cancel()
                 for delta in answer.deltas():
                     self._show(delta)
         except OutriderError as error:
@@ -153,10 +155,18 @@ def _lines() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _interrupt_stops(cancel: Any) -> Iterator[None]:
-    """Ctrl-C asks for the end at the next step: nothing is left half done."""
-    before = signal.signal(signal.SIGINT, lambda *_: cancel())
+def _interrupt_stops(answer: Any) -> Iterator[list[int]]:
+    """Ctrl-C asks for the end at the next step, so that nothing is left half done; the list is
+    not empty then."""
+    asked: list[int] = []
+
+    def stop(number: int, _: Any) -> None:
+        asked.append(number)
+        if answer.sequence is not None:
+            answer.sequence.cancel()
+
+    before = signal.signal(signal.SIGINT, stop)
     try:
-        yield
+        yield asked
     finally:
         signal.signal(signal.SIGINT, before)

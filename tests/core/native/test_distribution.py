@@ -235,9 +235,7 @@ def test_a_drafter_that_draws_as_a_sampler_does_biases_nothing() -> None:
     tokens = []
     for i in range(40_000):
         draft = sampler.sample(logits_of(q), options, seed=11, position=i)
-        tokens.append(
-            sampler.verify(logits_of(p), options, draft, ids, probs, seed=11, position=i)
-        )
+        tokens.append(sampler.verify(logits_of(p), options, draft, ids, probs, seed=11, position=i))
     assert chi_square_p(np.bincount(tokens, minlength=4), p) > 1e-6
 
 
