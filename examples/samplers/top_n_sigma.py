@@ -51,19 +51,24 @@ class TopNSigmaSampler(Sampler):
         return [self._accept(sequence, draft.tokens, row) for sequence, draft, row in steps]
 
     def _accept(self, sequence, drafted, row):
-        token = self._draw(sequence, 0, row)
+        token = self._draw(sequence, (), row)
         count = 0
         while count < len(drafted) and token == drafted[count]:
             count += 1
-            token = self._draw(sequence, count, row + count)
+            token = self._draw(sequence, drafted[:count], row + count)
         return Accepted(count, token)
 
-    def _draw(self, sequence, count, row):
-        config, position = sequence.settings, len(sequence.tokens) + count
+    def _draw(self, sequence, prefix, row):
+        config, position = sequence.settings, len(sequence.tokens) + len(prefix)
         logits = self._target.logits(row)
         sigma = float(np.std(logits, where=np.isfinite(logits)))
         options = SamplingOptions(temperature=config.temperature, min_p=math.exp(-config.n * sigma))
-        return self._kernel.sample(logits, options, seed=config.seed, position=position)
+        token = self._kernel.sample(logits, options, seed=config.seed, position=position)
+        constraint = sequence.constraint
+        if constraint is None or constraint.allows(prefix, token):
+            return token
+        mask = constraint.mask(prefix)
+        return self._kernel.sample_legal(logits, options, mask, seed=config.seed, position=position)
 
 
 @hookimpl

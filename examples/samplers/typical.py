@@ -63,7 +63,14 @@ class TypicalSampler(Sampler):
 
         def draw(count):
             logits, position = self._target.logits(row + count), len(sequence.tokens) + count
-            return self._kernel.sample(logits, options, seed=config.seed, position=position)
+            token = self._kernel.sample(logits, options, seed=config.seed, position=position)
+            constraint, prefix = sequence.constraint, drafted[:count]
+            if constraint is None or constraint.allows(prefix, token):
+                return token
+            mask = constraint.mask(prefix)
+            return self._kernel.sample_legal(
+                logits, options, mask, seed=config.seed, position=position
+            )
 
         for count, token in enumerate(drafted):
             self._verified += 1
