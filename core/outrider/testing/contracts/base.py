@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -15,7 +16,7 @@ from outrider.pipeline import Pipeline
 from outrider.plugins import KINDS, Entry, contract_problem
 from outrider.sequence import Request
 from outrider.settings import LISTS
-from outrider.testing.harness import Offers, make_pipeline, opened, registry_offering
+from outrider.testing.harness import Offers, decode_all, make_pipeline, opened, registry_offering
 
 
 class ComponentContract:
@@ -87,6 +88,22 @@ class ComponentContract:
         with self.opened() as pipeline:
             pass
         pipeline.close()
+
+    def test_its_statistics_can_be_printed(self) -> None:
+        """`--json` writes them: before anything was decoded, and afterwards."""
+        with self.opened() as pipeline:
+            for asked in ([], requests(pipeline, 2)):
+                decode_all(pipeline, asked)
+                numbers = pipeline.summary().get("components", {})
+                check_json(numbers, f"the statistics of the {self.kind}")
+
+
+def check_json(numbers: Any, what: str) -> None:
+    """Fail with a sentence where `json.dumps` would fail, or would write what is no JSON."""
+    try:
+        json.dumps(numbers, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"{what} cannot be written as JSON: {error}") from None
 
 
 def prompts(pipeline: Pipeline, count: int, seed: int = 0) -> list[list[int]]:
