@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import attrs
+import numpy as np
 import pytest
 
 from outrider.errors import ConfigError
@@ -16,6 +17,7 @@ from outrider.pipeline import Pipeline
 from outrider.plugins import KINDS, Entry, contract_problem
 from outrider.sequence import Request
 from outrider.settings import LISTS
+from outrider.step import Draft
 from outrider.testing.harness import Offers, decode_all, make_pipeline, opened, registry_offering
 
 
@@ -137,6 +139,26 @@ class Recorded:
         return {position: (limit, tokens) for _, position, limit, tokens in self.calls}
 
 
+def check_q(draft: Draft, size: int) -> None:
+    """Fail where the distributions of a draft are none, or are not those of its tokens."""
+    if draft.q is None:
+        return
+    assert len(draft.q) == len(draft.tokens), "one q a token"
+    for token, law in zip(draft.tokens, draft.q, strict=True):
+        if law is None:
+            continue
+        ids, probs = law.ids, law.probs
+        assert ids.dtype == np.int32, f"the ids of q are {ids.dtype}; expected int32"
+        assert probs.dtype == np.float64, f"the probs of q are {probs.dtype}; expected float64"
+        assert ids.shape == probs.shape == (ids.size,), "one probability an id of q"
+        assert len(np.unique(ids)) == len(ids), "q names a token twice"
+        assert ((ids >= 0) & (ids < size)).all(), "q names tokens that do not exist"
+        assert (probs >= 0).all(), "q has probabilities below 0"
+        total = float(probs.sum())
+        assert abs(total - 1) < 1e-4, f"the probabilities of q sum to {total:.6f}"
+        assert probs[ids == token].sum() > 0, f"token {token} cannot have been drawn from its q"
+
+
 def record_proposals(pipeline: Pipeline) -> Recorded:
     """Record what the pipeline's drafter proposes from now on, and check it."""
     recorded = Recorded()
@@ -152,7 +174,7 @@ def record_proposals(pipeline: Pipeline) -> Recorded:
         for sequence, limit, draft in zip(sequences, limits, drafts, strict=True):
             assert len(draft.tokens) <= limit, f"{len(draft.tokens)} tokens; asked for {limit}"
             assert all(t in vocabulary for t in draft.tokens), f"no tokens: {draft.tokens}"
-            assert draft.q is None or len(draft.q) == len(draft.tokens), "one q a token"
+            check_q(draft, len(vocabulary))
             if limit:
                 call = (sequence.id, len(sequence.tokens), limit, tuple(map(int, draft.tokens)))
                 recorded.calls.append(call)
