@@ -97,7 +97,7 @@ class EveryThird(Constraint):
     def mask(self, prefix: ListOf[int]) -> NDArray[np.uint32]:
         """The tokens that fit."""
         bits = (self._place + len(prefix) + self._ids) % 3 == 0
-        return np.packbits(bits, bitorder="little").view(np.uint32)
+        return np.frombuffer(np.packbits(bits, bitorder="little").tobytes(), np.uint32)
 
     def commit(self, tokens: ListOf[int]) -> None:
         """Count them."""
