@@ -8,24 +8,31 @@ import numpy as np
 import pytest
 from outrider import (
     Accepted,
+    ChatTemplate,
     Constraint,
     ConstraintFactory,
     Distribution,
     Draft,
     Drafter,
     DraftLength,
+    Observer,
     PluginError,
     PrefixCache,
+    Prompt,
+    RequestError,
     Reuse,
     Sampler,
 )
+from outrider.chat import AnswerParser
 from outrider.testing.contracts import (
     CacheContract,
     ConstraintContract,
     DrafterContract,
     DraftLengthContract,
+    ObserverContract,
     RollbackContract,
     SamplerContract,
+    TemplateContract,
     VerifierContract,
 )
 from outrider_chain import ChainVerifier
@@ -569,3 +576,133 @@ def test_a_constraint_that_changes_when_asked_is_found():
     suite.requests = [{"even": True}]
     with pytest.raises(AssertionError):
         suite.test_drafts_do_not_change_the_answer()
+
+
+@pytest.mark.parametrize(
+    "test", ["test_queries_agree_and_change_nothing", "test_drafts_do_not_change_the_answer"]
+)
+def test_a_constraint_that_nobody_asks_for_is_not_tested(test):
+    suite = contract_for(ConstraintContract, factory(EvenThenRider))
+    with pytest.raises(AssertionError, match="requests is empty; set it to bodies"):
+        getattr(suite, test)()
+
+
+class PlainTemplate(ChatTemplate):
+    """Reads answers as they are; the ones below are wrong about it."""
+
+    def render(self, request):
+        messages = request["messages"]
+        if not messages or not isinstance(messages, list):
+            raise RequestError("messages must be a list of messages")
+        text = "".join(f"{m['role']}: {m['content']}\n" for m in messages)
+        return Prompt(text, len(text))
+
+    def parser(self, request, prompt):
+        return AnswerParser()
+
+
+class Stripping(AnswerParser):
+    """Strips every piece."""
+
+    def feed(self, text, *, forced=False):
+        return super().feed(text.strip(), forced=forced)
+
+
+class Holding(AnswerParser):
+    """Holds back what might become a tag, for ever."""
+
+    def feed(self, text, *, forced=False):
+        self.held = getattr(self, "held", "") + text
+        if "<" in self.held and ">" not in self.held:
+            return []
+        text, self.held = self.held, ""
+        return super().feed(text, forced=forced)
+
+
+class Believing(AnswerParser):
+    """Believes that every function has a name and an end."""
+
+    def finish(self):
+        said = self.message.content
+        if "<function=" in said:
+            said.index("</function>", said.index("<function="))
+        return super().finish()
+
+
+def template_with(reader):
+    class Template(PlainTemplate):
+        """Reads with another reader."""
+
+        def parser(self, request, prompt):
+            return reader()
+
+    return Template
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_parser_that_loses_nothing_passes(size):
+    suite = contract_for(TemplateContract, PlainTemplate)
+    suite.test_its_parser_loses_nothing(size)
+    suite.test_its_parser_reads_whatever_a_model_writes(size)
+
+
+@pytest.mark.parametrize("reader", [Stripping, Holding])
+def test_a_parser_that_loses_text_is_found(reader):
+    with pytest.raises(AssertionError, match="came out of the parser as"):
+        contract_for(TemplateContract, template_with(reader)).test_its_parser_loses_nothing(3)
+
+
+def test_a_parser_that_breaks_on_broken_answers_is_found():
+    suite = contract_for(TemplateContract, template_with(Believing))
+    suite.test_its_parser_loses_nothing(3)
+    with pytest.raises(ValueError, match="substring not found"):
+        suite.test_its_parser_reads_whatever_a_model_writes(1)
+
+
+class Counting(Observer):
+    """Counts steps by sequence."""
+
+    def started(self, sequence):
+        sequence.scratch[self.name] = 0
+
+    def step(self, sequences, steps):
+        for sequence in sequences:
+            sequence.scratch[self.name] += 1
+
+
+class TestCounting(ObserverContract):
+    use = "counting"
+    offers = {"observer": {"counting": Counting}}
+
+
+class AtLeastOne(Counting):
+    """Believes that every request has a step."""
+
+    def finished(self, sequence):
+        self.rate = sequence.generated / sequence.scratch[self.name]
+
+
+class Tidy(Counting):
+    """Clears what it has read."""
+
+    def step(self, sequences, steps):
+        for sequence in sequences:
+            sequence.cancelled = sequence.generated > 38
+
+
+class Again(Counting):
+    """Tells itself of the start once more."""
+
+    def step(self, sequences, steps):
+        super().step(sequences, steps)
+        for sequence in sequences:
+            self.started(sequence)
+
+
+@pytest.mark.parametrize(
+    ("cls", "error"),
+    [(AtLeastOne, ZeroDivisionError), (Tidy, AssertionError), (Again, AssertionError)],
+)
+def test_an_observer_that_disturbs_is_found(cls, error):
+    with pytest.raises(error):
+        contract_for(ObserverContract, cls).test_it_does_not_disturb()
