@@ -79,13 +79,16 @@ class CacheContract(ComponentContract):
 
 
 class ConstraintContract(ComponentContract):
-    """Queries change nothing and agree with each other; drafts do not change the answer."""
+    """Queries change nothing and agree with each other; drafts do not change the answer.
+
+    Reads `requests`, which must be set, and `prompt`.
+    """
 
     kind = "constraint"
     requests: ClassVar[Sequence[Mapping[str, Any]]] = ()
-    """Bodies of requests that ask for the constraint."""
+    """Bodies of requests that ask for the constraint; at least one."""
     prompt: ClassVar[Prompt | None] = None
-    """What a template rendered from them, if the constraint looks at it."""
+    """What a template rendered from them, if the constraint looks at it; the same for all."""
 
     def made(self, pipeline: Any, body: Mapping[str, Any]) -> Constraint:
         """The constraint that a request asks for."""
@@ -145,7 +148,10 @@ class ConstraintContract(ComponentContract):
 
 
 class TemplateContract(ComponentContract):
-    """It renders a conversation, or refuses it with a reason."""
+    """It renders a conversation, or refuses it with a reason, and reads answers to the end.
+
+    Reads `bodies`, `chat_template` and `answers`.
+    """
 
     kind = "template"
     bodies: ClassVar[Sequence[Mapping[str, Any]]] = (

@@ -22,7 +22,11 @@ from outrider.testing.harness import Offers, decode_all, make_pipeline, opened, 
 
 
 class ComponentContract:
-    """Base of the contracts; a subclass for a component sets the attributes below."""
+    """Base of the contracts; a subclass for a component sets the attributes below.
+
+    `use` is needed, `offers` where the class is not installed, `keys` where the component needs
+    other company than the defaults. Contracts of some kinds read more attributes; each says so.
+    """
 
     kind: ClassVar[str] = ""
     use: ClassVar[str | Mapping[str, Any]] = ""
@@ -30,7 +34,11 @@ class ComponentContract:
     offers: ClassVar[Offers] = {}
     """Component classes that are not installed, by kind and name."""
     keys: ClassVar[Mapping[str, Any]] = {}
-    """Further keys of the pipeline file, for example options of the engine."""
+    """Further keys of the pipeline file, for example options of the engine.
+
+    A test that depends on another value (a draft length, say) overrides it; options of the
+    engine are merged.
+    """
 
     @property
     def component_name(self) -> str:

@@ -31,7 +31,12 @@ _RANKS = 12
 
 
 class DrafterContract(ComponentContract):
-    """Whatever it proposes, the output is plain decoding's; its own state follows the target's."""
+    """Whatever it proposes, the output is plain decoding's; its own state follows the target's.
+
+    A drafter that lets the sampler draw needs one that can, at temperature 0, since most of this
+    is about greedy output: `keys = {"sampler": {"use": "rejection", "temperature": 0}}`. Reads
+    `independent`.
+    """
 
     kind = "drafter"
     independent: ClassVar[bool] = True
