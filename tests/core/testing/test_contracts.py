@@ -413,8 +413,10 @@ class BoundLate(Speculative):
         return p / p.sum()
 
     def pick(self, sequence, i, weights):
-        legal = self.legal(sequence, [0] * i, len(weights))
-        return super().pick(sequence, i, weights * legal + 1e-9 * legal)
+        if sequence.constraint is not None:
+            legal = self.legal(sequence, [0] * i, len(weights))
+            weights = weights * legal + 1e-9 * legal
+        return super().pick(sequence, i, weights)
 
 
 @pytest.mark.parametrize("cls", [Unbound, BoundOnce])
