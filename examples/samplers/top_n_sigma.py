@@ -51,7 +51,7 @@ class TopNSigmaSampler(Sampler):
         return [self._accept(sequence, draft.tokens, row) for sequence, draft, row in steps]
 
     def _accept(self, sequence, drafted, row):
-        token = self._draw(sequence, drafted[:0], row)
+        token = self._draw(sequence, (), row)
         count = 0
         while count < len(drafted) and token == drafted[count]:
             count += 1
@@ -63,11 +63,12 @@ class TopNSigmaSampler(Sampler):
         logits = self._target.logits(row)
         sigma = float(np.std(logits, where=np.isfinite(logits)))
         options = SamplingOptions(temperature=config.temperature, min_p=math.exp(-config.n * sigma))
-        key = {"seed": config.seed, "position": position}
-        token, constraint = self._kernel.sample(logits, options, **key), sequence.constraint
+        token = self._kernel.sample(logits, options, seed=config.seed, position=position)
+        constraint = sequence.constraint
         if constraint is None or constraint.allows(prefix, token):
             return token
-        return self._kernel.sample_legal(logits, options, constraint.mask(prefix), **key)
+        mask = constraint.mask(prefix)
+        return self._kernel.sample_legal(logits, options, mask, seed=config.seed, position=position)
 
 
 @hookimpl

@@ -62,12 +62,15 @@ class TypicalSampler(Sampler):
         options = SamplingOptions(temperature=config.temperature)
 
         def draw(count):
-            logits, prefix = self._target.logits(row + count), drafted[:count]
-            key = {"seed": config.seed, "position": len(sequence.tokens) + count}
-            token, constraint = self._kernel.sample(logits, options, **key), sequence.constraint
+            logits, position = self._target.logits(row + count), len(sequence.tokens) + count
+            token = self._kernel.sample(logits, options, seed=config.seed, position=position)
+            constraint, prefix = sequence.constraint, drafted[:count]
             if constraint is None or constraint.allows(prefix, token):
                 return token
-            return self._kernel.sample_legal(logits, options, constraint.mask(prefix), **key)
+            mask = constraint.mask(prefix)
+            return self._kernel.sample_legal(
+                logits, options, mask, seed=config.seed, position=position
+            )
 
         for count, token in enumerate(drafted):
             self._verified += 1

@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from outrider import Pipeline, Request, Sequence
 from outrider.native import RowSampler
+from outrider.testing.contracts import SamplerContract
+
+FOLDER = Path(__file__).parents[2] / "examples" / "samplers"
+
+
+def example(name: str) -> Any:
+    """The module of a one-file plugin."""
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class TestTopNSigma(SamplerContract):
+    use = {"use": "top-n-sigma", "n": 2.0}
+    offers = {"sampler": {"top-n-sigma": example("top_n_sigma").TopNSigmaSampler}}
+
+
+class TestTypical(SamplerContract):
+    use = "typical"
+    offers = {"sampler": {"typical": example("typical").TypicalSampler}}
+    exact = False
+
+
+def test_typical_acceptance_does_not_pass_for_exact() -> None:
+    class Claimed(TestTypical):
+        exact = True
+
+    with pytest.raises(AssertionError, match="other tokens are emitted than without"):
+        Claimed().test_drafts_do_not_change_what_is_emitted()
+
 
 PROMPT = "def read(path):\n    "
 

@@ -1,4 +1,4 @@
-"""A draft length and a prefix cache for tests of everything around them."""
+"""A draft length, a prefix cache and a constraint for tests of everything around them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Sequence as ListOf
 from itertools import takewhile
 
 import attrs
+import numpy as np
 from attrs import validators
+from numpy.typing import NDArray
 
-from outrider.components import Assembly, DraftLength, PrefixCache, Reuse
+from outrider.components import Assembly, Constraint, DraftLength, PrefixCache, Reuse
 from outrider.sequence import Request, Sequence, Slot
 from outrider.states import Snapshot, States
 
@@ -70,3 +72,33 @@ class ReplayCache(PrefixCache):
         source = "live" if shared == slot.length else "ring"
         states.rewind(slot, shared)
         return Reuse(slot, shared, source)
+
+
+class EveryThird(Constraint):
+    """Allows a third of the vocabulary, another third at every place.
+
+    What may follow depends on how much was emitted and on the drafted prefix, so that whoever
+    asks about the wrong row, or not at all, emits something illegal soon.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._ids: NDArray[np.int64] = np.arange(-(-size // 32) * 32)
+        self._place = 0
+
+    def legal_prefix(self, tokens: ListOf[int]) -> int:
+        """How many tokens fit their places."""
+        places = enumerate(tokens, self._place)
+        return sum(1 for _ in takewhile(lambda pair: sum(pair) % 3 == 0, places))
+
+    def allows(self, prefix: ListOf[int], token: int) -> bool:
+        """Whether the token fits its place."""
+        return (self._place + len(prefix) + token) % 3 == 0
+
+    def mask(self, prefix: ListOf[int]) -> NDArray[np.uint32]:
+        """The tokens that fit."""
+        bits = (self._place + len(prefix) + self._ids) % 3 == 0
+        return np.frombuffer(np.packbits(bits, bitorder="little").tobytes(), np.uint32)
+
+    def commit(self, tokens: ListOf[int]) -> None:
+        """Count them."""
+        self._place += len(tokens)

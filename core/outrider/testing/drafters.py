@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from typing import Any, Literal
 
 import attrs
+import numpy as np
 from attrs import validators
 
 from outrider.components import Assembly, Drafter, Runtime
 from outrider.errors import ConfigError
 from outrider.sequence import Sequence
-from outrider.step import Draft
+from outrider.step import Distribution, Draft
 
 
 @attrs.frozen
@@ -81,3 +83,65 @@ class WrongDrafter(Drafter):
     def propose_one(self, sequence: Sequence, limit: int) -> Draft:
         """The wrong token, `limit` times."""
         return Draft([self._token] * limit)
+
+
+@attrs.frozen
+class RankedConfig:
+    """Options of the `ranked` drafter."""
+
+    ranks: tuple[int | None, ...] = (0,)
+    """Which of the most likely tokens draft i is, 0 the first, as a point mass; null: a token
+    drawn from `q`. No more tokens than ranks are drafted."""
+    q: tuple[float, ...] = (0.1, 0.15, 0.35, 0.4)
+    """Probabilities that a drawn token has, by rank; another order than the target's."""
+    by: Literal["itself", "sampler"] = "itself"
+    """Who draws: the drafter, with random numbers of its own, or the pipeline's sampler, from
+    logits that have the target's order turned round."""
+    seed: int = 0
+
+
+class RankedDrafter(Drafter):
+    """Point masses and drawn tokens of a chosen place in the order of the scripted model's `odds`.
+
+    For tests of samplers: every kind of draft, as far from the target's distribution as wanted.
+    """
+
+    Config = RankedConfig
+
+    def __init__(self, config: RankedConfig, assembly: Assembly) -> None:
+        super().__init__(config, assembly)
+        self.config: RankedConfig = config
+        self._random = random.Random(config.seed)
+
+    def open(self, runtime: Runtime) -> None:
+        """Only an engine that has an order of tokens will do."""
+        self._model: Any = getattr(runtime.engine, "model", None)
+        if not getattr(self._model, "odds", ()):
+            raise ConfigError(
+                f"drafter {self.name!r} needs a model whose likely tokens are known in advance; "
+                "set `engine: {use: scripted, odds: […]}`"
+            )
+        self._sampler = runtime.sampler
+
+    def propose_one(self, sequence: Sequence, limit: int) -> Draft:
+        """Tokens of the configured ranks."""
+        tokens: list[int] = []
+        q: list[Distribution | None] = []
+        for rank in self.config.ranks[:limit]:
+            seen = [*sequence.tokens, *tokens]
+            state = self._model.folded(seen)
+            likeliest: list[int] = self._model.likeliest(state, seen)
+            if rank is not None:
+                token, law = likeliest[rank], None
+            elif self.config.by == "sampler":
+                logits = self._model.logits(state, seen)
+                logits[likeliest] = logits[likeliest[::-1]]
+                token, law = self._sampler.draw(sequence, tokens, logits)
+            else:
+                chances = np.array(self.config.q)
+                ids = np.array(likeliest[: len(chances)], np.int32)
+                law = Distribution(ids, chances / chances.sum())
+                token = self._random.choices(ids.tolist(), self.config.q)[0]
+            tokens.append(token)
+            q.append(law)
+        return Draft(tokens, q if any(law is not None for law in q) else None)

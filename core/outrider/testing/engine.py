@@ -37,6 +37,15 @@ def _chances(_: Any, attribute: attrs.Attribute[Any], values: Sequence[float]) -
         raise ValueError(f"{attribute.name}: expected numbers from 0 to 1, got {list(values)}")
 
 
+def _odds(_: Any, attribute: attrs.Attribute[Any], values: Sequence[float]) -> None:
+    falling = list(values) == sorted(values, reverse=True)
+    if not (falling and all(v > 0 for v in values) and sum(values) <= 1 and len(values) <= 16):
+        raise ValueError(
+            f"{attribute.name}: expected at most 16 probabilities in falling order that sum to 1 "
+            f"or less, got {list(values)}"
+        )
+
+
 @attrs.frozen
 class ScriptedConfig:
     """Options of the `scripted` engine."""
@@ -57,6 +66,9 @@ class ScriptedConfig:
     """How often the model ends at any token."""
     peak: float = 8.0
     """Logit of the most likely token, the others' lie between 0 and 1."""
+    odds: tuple[float, ...] = attrs.field(default=(), validator=_odds)
+    """Probabilities of the most likely tokens, in falling order, instead of `peak`: few likely
+    words, for tests of what is drawn. All other tokens share the rest."""
     script: str = ""
     """What the model says after a `<|go|>` in the prompt, before it ends."""
     head: tuple[float, ...] = attrs.field(default=(0.9, 0.8, 0.7), validator=_chances)
@@ -126,6 +138,7 @@ class ScriptedEngine(Component):
             predictable=config.predictable,
             eog=config.eog,
             peak=config.peak,
+            odds=config.odds,
             script=tuple(vocabulary.tokenize(config.script)),
         )
         target = TargetContext(

@@ -90,12 +90,12 @@ class HeadContext(ScriptedContext):
         return self.model.guess(found.state, found.tokens, self.acceptance[depth])
 
     def logits(self, row: int) -> NDArray[np.float32]:
-        """Logits [n_vocab] whose maximum is at `argmax`."""
+        """The target's logits, with that of its most likely token given to `argmax`."""
         found = self._output(row)
         logits = self.model.logits(found.state, found.tokens)
         token = self.model.next(found.state, found.tokens)
-        logits[token] = 0.0
-        logits[self.argmax(row)] = self.model.peak
+        guess = self.argmax(row)
+        logits[[token, guess]] = logits[[guess, token]]
         return logits
 
     def length(self, sequence: int) -> int:

@@ -27,10 +27,10 @@ def outrider_models() -> dict[str, Path]:
 
 @hookimpl
 def outrider_drafters() -> dict[str, type[Drafter]]:
-    """Offer `echo` and `always-wrong`."""
-    from outrider.testing.drafters import EchoDrafter, WrongDrafter
+    """Offer `echo`, `always-wrong` and `ranked`."""
+    from outrider.testing.drafters import EchoDrafter, RankedDrafter, WrongDrafter
 
-    return {"echo": EchoDrafter, "always-wrong": WrongDrafter}
+    return {"echo": EchoDrafter, "always-wrong": WrongDrafter, "ranked": RankedDrafter}
 
 
 @hookimpl

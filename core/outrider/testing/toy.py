@@ -100,12 +100,17 @@ class ToyModel:
     eog: float = 0.0
     peak: float = 8.0
     """Logit of the most likely token; the others' lie between 0 and 1."""
+    odds: tuple[float, ...] = ()
+    """Probabilities of the most likely tokens, instead of `peak`; all others share the rest."""
     script: tuple[int, ...] = ()
     noise: NDArray[np.float32] = attrs.field(init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         draw = np.random.default_rng(self.seed).random((_NOISE_ROWS, self.vocabulary.size))
         draw[:, self.vocabulary.never] = -1.0
+        if self.odds:
+            rest = max(1.0 - sum(self.odds), 1e-6)
+            draw += np.log(rest / np.exp(draw).sum(axis=1, keepdims=True))
         object.__setattr__(self, "noise", draw.astype(np.float32))
 
     def fold(self, state: State, token: int) -> State:
@@ -151,8 +156,18 @@ class ToyModel:
     def logits(self, state: State, tokens: Sequence[int]) -> NDArray[np.float32]:
         """Logits [n_vocab] whose maximum is at `next`."""
         row = self.noise[self.key(state, tokens) % _NOISE_ROWS].copy()
-        row[self.next(state, tokens)] = self.peak
+        if self.odds:
+            row[self.likeliest(state, tokens)] = np.log(self.odds)
+        else:
+            row[self.next(state, tokens)] = self.peak
         return row
+
+    def likeliest(self, state: State, tokens: Sequence[int]) -> list[int]:
+        """The tokens that have the `odds`, in their order; `next` is the first."""
+        first, words = self.next(state, tokens), self.vocabulary.words
+        at = _mix(self.key(state, tokens) ^ 5) % len(words)
+        others = [t for i in range(len(words)) if (t := words[(at + i) % len(words)]) != first]
+        return [first, *others[: len(self.odds) - 1]]
 
     def continuation(self, tokens: Sequence[int], count: int) -> list[int]:
         """The `count` most likely tokens that follow `tokens`, one after the other."""

@@ -1,28 +1,38 @@
 """The contract suites find what is wrong: each broken component fails the test meant for it."""
 
+import random
 from collections import Counter
 
+import attrs
 import numpy as np
 import pytest
 from outrider import (
     Accepted,
+    ChatTemplate,
     Constraint,
     ConstraintFactory,
+    Distribution,
     Draft,
     Drafter,
     DraftLength,
+    Observer,
     PluginError,
     PrefixCache,
+    Prompt,
+    RequestError,
     Reuse,
     Sampler,
 )
+from outrider.chat import AnswerParser
 from outrider.testing.contracts import (
     CacheContract,
     ConstraintContract,
     DrafterContract,
     DraftLengthContract,
+    ObserverContract,
     RollbackContract,
     SamplerContract,
+    TemplateContract,
     VerifierContract,
 )
 from outrider_chain import ChainVerifier
@@ -104,6 +114,117 @@ def test_a_drafter_that_cannot_be_restored_is_found():
         contract_for(DrafterContract, Forgetful).test_a_snapshot_continues_exactly()
 
 
+class Drawn(Drafter):
+    """Draws one of four words, and tells from what; the ones below are wrong about it."""
+
+    chances = (0.4, 0.3, 0.2, 0.1)
+    ids = (256, 257, 258, 259)
+
+    def __init__(self, config, assembly):
+        super().__init__(config, assembly)
+        self.dice = random.Random(1)
+
+    def propose_one(self, sequence, limit):
+        tokens = self.dice.choices((256, 257, 258, 259), (0.4, 0.3, 0.2, 0.1), k=limit)
+        return Draft(tokens, [self.law() for _ in tokens])
+
+    def law(self):
+        return Distribution(np.array(self.ids, np.int32), np.array(self.chances))
+
+
+class TestDrawn(DrafterContract):
+    use = "drawn"
+    offers = {"drafter": {"drawn": Drawn}}
+    independent = False  # one row of dice for all sequences
+
+
+class NotOne(Drawn):
+    chances = (0.4, 0.3, 0.2, 0.2)
+
+
+class Negative(Drawn):
+    ids = (256, 257, 258, 259, 260, 261)
+    chances = (0.4, 0.3, 0.2, 0.1, 0.1, -0.1)
+
+
+class Twice(Drawn):
+    ids = (256, 257, 258, 259, 259)
+    chances = (0.4, 0.3, 0.2, 0.05, 0.05)
+
+
+class Outside(Drawn):
+    ids = (256, 257, 258, 259, 9999)
+    chances = (0.4, 0.3, 0.2, 0.05, 0.05)
+
+
+class Elsewhere(Drawn):
+    ids = (266, 267, 268, 269)
+
+
+class Wide(Drawn):
+    def law(self):
+        return Distribution(np.array(self.ids), np.array(self.chances))
+
+
+class TooFew(Drawn):
+    def propose_one(self, sequence, limit):
+        draft = super().propose_one(sequence, limit)
+        return Draft(draft.tokens, draft.q[:1])
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [
+        (NotOne, "sum to 1.1"),
+        (Negative, "below 0"),
+        (Twice, "names a token twice"),
+        (Outside, "do not exist"),
+        (Elsewhere, "cannot have been drawn"),
+        (Wide, "expected int32"),
+        (TooFew, "one q a token"),
+    ],
+)
+def test_a_q_that_is_none_is_found(cls, message):
+    with pytest.raises(AssertionError, match=message):
+        contract_for(DrafterContract, cls).test_greedy_output_equals_plain_decoding(0, 1)
+
+
+class Flattering(Drawn):
+    """Says that it drew from a sharper distribution than it did."""
+
+    chances = (0.5, 0.25, 0.15, 0.1)
+
+
+class Picky(Drawn):
+    """Keeps what it drew to itself where it does not like it."""
+
+    def propose_one(self, sequence, limit):
+        draft = super().propose_one(sequence, limit)
+        return Draft() if draft.tokens[0] == 259 else draft
+
+
+@pytest.mark.parametrize("cls", [Flattering, Picky])
+def test_a_drafter_that_does_not_draw_from_its_q_is_found(cls):
+    with pytest.raises(AssertionError, match="do not follow q"):
+        contract_for(DrafterContract, cls).test_what_it_draws_follows_q()
+
+
+class NumPyNumbers(Drawn):
+    def statistics(self):
+        return {"drawn": np.int64(3)}
+
+
+class NotANumber(Drawn):
+    def statistics(self):
+        return {"share": float("nan")}
+
+
+@pytest.mark.parametrize("cls", [NumPyNumbers, NotANumber])
+def test_statistics_that_cannot_be_printed_are_found(cls):
+    with pytest.raises(AssertionError, match="cannot be written as JSON"):
+        contract_for(DrafterContract, cls).test_its_statistics_can_be_printed()
+
+
 class Impure(GreedySampler):
     """Changes its mind when asked twice."""
 
@@ -134,9 +255,181 @@ def test_a_sampler_that_changes_when_asked_is_found():
 
 def test_a_sampler_that_believes_drafts_is_found():
     with pytest.raises(AssertionError):
-        contract_for(SamplerContract, Biased).test_drafts_do_not_change_what_is_emitted(
-            "always-wrong"
+        contract_for(SamplerContract, Biased).test_drafts_do_not_change_what_is_emitted()
+
+
+@attrs.frozen
+class SeedConfig:
+    """Options of the samplers below."""
+
+    seed: int = 0
+
+
+class Speculative(Sampler):
+    """Sampling by the book; the ones below get one thing wrong each."""
+
+    Config = SeedConfig
+
+    def open(self, runtime):
+        self.target = runtime.engine.target
+
+    def accept(self, sequences, drafts, rows):
+        return [self.accept_one(*each) for each in zip(sequences, drafts, rows, strict=True)]
+
+    def accept_one(self, sequence, draft, row):
+        for i, token in enumerate(draft.tokens):
+            p = self.chances(sequence, draft.tokens[:i], row + i)
+            q = np.zeros_like(p)
+            law = draft.q[i] if draft.q is not None else None
+            if law is None:
+                q[token] = 1.0
+            else:
+                q[law.ids] = law.probs
+                if sequence.constraint is not None:
+                    q *= self.legal(sequence, draft.tokens[:i], len(q))
+                    q /= q.sum()
+            if not self.holds(sequence, i, token, p, q):
+                return Accepted(i, self.pick(sequence, i, self.left(p, q)))
+        count = len(draft.tokens)
+        return Accepted(
+            count,
+            self.pick(sequence, count, self.chances(sequence, draft.tokens, row + count)),
         )
+
+    def chances(self, sequence, prefix, row):
+        p = np.exp(self.target.logits(row).astype(np.float64))
+        if sequence.constraint is not None:
+            p *= self.legal(sequence, prefix, len(p))
+        return p / p.sum()
+
+    def legal(self, sequence, prefix, size):
+        mask = sequence.constraint.mask(prefix)
+        return np.unpackbits(mask.view(np.uint8), bitorder="little")[:size]
+
+    def holds(self, sequence, i, token, p, q):
+        return self.number(sequence, i, "hold") * q[token] < p[token]
+
+    def left(self, p, q):
+        return np.maximum(p - q, 0)
+
+    def pick(self, sequence, i, weights):
+        place = self.number(sequence, i, "pick") * weights.sum()
+        return int(min(np.searchsorted(np.cumsum(weights), place, side="right"), len(weights) - 1))
+
+    def number(self, sequence, i, what):
+        return random.Random(f"{sequence.settings.seed} {len(sequence.tokens) + i} {what}").random()
+
+
+class Drawing(Speculative):
+    """Draws drafts as well."""
+
+    purpose = "draft"
+
+    def draw(self, sequence, prefix, logits):
+        p = np.exp(logits.astype(np.float64))
+        law = Distribution(np.arange(len(p), dtype=np.int32), p / p.sum())
+        place = self.number(sequence, len(prefix), self.purpose)
+        return int(np.searchsorted(np.cumsum(law.probs), place, side="right")), law
+
+
+class ResamplesFromP(Speculative):
+    """After it rejected a drawn draft, it draws from the model's whole distribution."""
+
+    def left(self, p, q):
+        return super().left(p, q) if q.max() == 1 else p
+
+
+class TwoChances(Speculative):
+    """After it rejected a point mass, it draws from a distribution that still has it."""
+
+    def left(self, p, q):
+        return p if q.max() == 1 else super().left(p, q)
+
+
+class PointsForAll(Speculative):
+    """Takes drawn drafts for point masses."""
+
+    def holds(self, sequence, i, token, p, q):
+        return self.number(sequence, i, "hold") < p[token]
+
+
+class BestHolds(Speculative):
+    """A draft holds where it is the most likely token."""
+
+    def holds(self, sequence, i, token, p, q):
+        return token == p.argmax()
+
+
+class LikelyHolds(Speculative):
+    """A draft holds where it is likely enough."""
+
+    def holds(self, sequence, i, token, p, q):
+        return p[token] > 0.1
+
+
+class OneNumber(Drawing):
+    """Draws the draft with the random number that decides whether it holds."""
+
+    purpose = "hold"
+
+
+class TestSpeculative(SamplerContract):
+    use = "book"
+    offers = {"sampler": {"book": Speculative}}
+
+
+class TestDrawing(SamplerContract):
+    use = "book"
+    offers = {"sampler": {"book": Drawing}}
+
+
+@pytest.mark.parametrize(
+    "cls", [ResamplesFromP, TwoChances, PointsForAll, BestHolds, LikelyHolds, OneNumber]
+)
+def test_a_sampler_that_drafts_bias_is_found(cls):
+    with pytest.raises(AssertionError, match="other tokens are emitted than without"):
+        contract_for(SamplerContract, cls).test_drafts_do_not_change_what_is_emitted()
+
+
+class Unbound(Speculative):
+    """Has not heard of constraints."""
+
+    def legal(self, sequence, prefix, size):
+        return 1
+
+
+class BoundOnce(Speculative):
+    """Asks the constraint about the first row only."""
+
+    def legal(self, sequence, prefix, size):
+        return super().legal(sequence, (), size)
+
+
+class BoundLate(Speculative):
+    """Compares drafts with the whole distribution, and is held to the constraint afterwards."""
+
+    def chances(self, sequence, prefix, row):
+        p = np.exp(self.target.logits(row).astype(np.float64))
+        return p / p.sum()
+
+    def pick(self, sequence, i, weights):
+        if sequence.constraint is not None:
+            legal = self.legal(sequence, [0] * i, len(weights))
+            weights = weights * legal + 1e-9 * legal
+        return super().pick(sequence, i, weights)
+
+
+@pytest.mark.parametrize("cls", [Unbound, BoundOnce])
+def test_a_sampler_that_breaks_constraints_is_found(cls):
+    with pytest.raises(AssertionError, match=r"forbidden by `sequence\.constraint`"):
+        contract_for(SamplerContract, cls).test_it_holds_the_constraint()
+
+
+def test_a_sampler_that_is_biased_under_a_constraint_is_found():
+    suite = contract_for(SamplerContract, BoundLate)
+    suite.test_it_holds_the_constraint()
+    with pytest.raises(AssertionError, match="other tokens are emitted than without"):
+        suite.test_drafts_do_not_change_what_is_emitted_under_a_constraint()
 
 
 class Overreaching(SnapshotRing):
@@ -285,3 +578,133 @@ def test_a_constraint_that_changes_when_asked_is_found():
     suite.requests = [{"even": True}]
     with pytest.raises((AssertionError, PluginError)):  # the loop notices it as well
         suite.test_drafts_do_not_change_the_answer()
+
+
+@pytest.mark.parametrize(
+    "test", ["test_queries_agree_and_change_nothing", "test_drafts_do_not_change_the_answer"]
+)
+def test_a_constraint_that_nobody_asks_for_is_not_tested(test):
+    suite = contract_for(ConstraintContract, factory(EvenThenRider))
+    with pytest.raises(AssertionError, match="requests is empty; set it to bodies"):
+        getattr(suite, test)()
+
+
+class PlainTemplate(ChatTemplate):
+    """Reads answers as they are; the ones below are wrong about it."""
+
+    def render(self, request):
+        messages = request["messages"]
+        if not messages or not isinstance(messages, list):
+            raise RequestError("messages must be a list of messages")
+        text = "".join(f"{m['role']}: {m['content']}\n" for m in messages)
+        return Prompt(text, len(text))
+
+    def parser(self, request, prompt):
+        return AnswerParser()
+
+
+class Stripping(AnswerParser):
+    """Strips every piece."""
+
+    def feed(self, text, *, forced=False):
+        return super().feed(text.strip(), forced=forced)
+
+
+class Holding(AnswerParser):
+    """Holds back what might become a tag, for ever."""
+
+    def feed(self, text, *, forced=False):
+        self.held = getattr(self, "held", "") + text
+        if "<" in self.held and ">" not in self.held:
+            return []
+        text, self.held = self.held, ""
+        return super().feed(text, forced=forced)
+
+
+class Believing(AnswerParser):
+    """Believes that every function has a name and an end."""
+
+    def finish(self):
+        said = self.message.content
+        if "<function=" in said:
+            said.index("</function>", said.index("<function="))
+        return super().finish()
+
+
+def template_with(reader):
+    class Template(PlainTemplate):
+        """Reads with another reader."""
+
+        def parser(self, request, prompt):
+            return reader()
+
+    return Template
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_a_parser_that_loses_nothing_passes(size):
+    suite = contract_for(TemplateContract, PlainTemplate)
+    suite.test_its_parser_loses_nothing(size)
+    suite.test_its_parser_reads_whatever_a_model_writes(size)
+
+
+@pytest.mark.parametrize("reader", [Stripping, Holding])
+def test_a_parser_that_loses_text_is_found(reader):
+    with pytest.raises(AssertionError, match="came out of the parser as"):
+        contract_for(TemplateContract, template_with(reader)).test_its_parser_loses_nothing(3)
+
+
+def test_a_parser_that_breaks_on_broken_answers_is_found():
+    suite = contract_for(TemplateContract, template_with(Believing))
+    suite.test_its_parser_loses_nothing(3)
+    with pytest.raises(ValueError, match="substring not found"):
+        suite.test_its_parser_reads_whatever_a_model_writes(1)
+
+
+class Counting(Observer):
+    """Counts steps by sequence."""
+
+    def started(self, sequence):
+        sequence.scratch[self.name] = 0
+
+    def step(self, sequences, steps):
+        for sequence in sequences:
+            sequence.scratch[self.name] += 1
+
+
+class TestCounting(ObserverContract):
+    use = "counting"
+    offers = {"observer": {"counting": Counting}}
+
+
+class AtLeastOne(Counting):
+    """Believes that every request has a step."""
+
+    def finished(self, sequence):
+        self.rate = sequence.generated / sequence.scratch[self.name]
+
+
+class Tidy(Counting):
+    """Clears what it has read."""
+
+    def step(self, sequences, steps):
+        for sequence in sequences:
+            sequence.cancelled = sequence.generated > 38
+
+
+class Again(Counting):
+    """Tells itself of the start once more."""
+
+    def step(self, sequences, steps):
+        super().step(sequences, steps)
+        for sequence in sequences:
+            self.started(sequence)
+
+
+@pytest.mark.parametrize(
+    ("cls", "error"),
+    [(AtLeastOne, ZeroDivisionError), (Tidy, AssertionError), (Again, AssertionError)],
+)
+def test_an_observer_that_disturbs_is_found(cls, error):
+    with pytest.raises(error):
+        contract_for(ObserverContract, cls).test_it_does_not_disturb()

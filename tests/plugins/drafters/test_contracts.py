@@ -11,6 +11,11 @@ class TestMtp(DrafterContract):
     use = "mtp"
 
 
+class TestMtpThatDraws(DrafterContract):
+    use = {"use": "mtp", "sample": True}
+    keys = {"sampler": {"use": "rejection", "temperature": 0}}
+
+
 class TestCascade(DrafterContract):
     use = {"use": "cascade", "of": [{"use": "suffix", "min_match": 2}, {"use": "mtp"}]}
 

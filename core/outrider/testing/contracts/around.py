@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import attrs
 import pytest
 
-from outrider.components import Assembly, Constraint, PrefixCache, Prompt, Reuse
+from outrider.chat.message import ContentDelta, Message
+from outrider.components import Assembly, Constraint, Observer, PrefixCache, Prompt, Reuse
 from outrider.errors import RequestError
 from outrider.sequence import Request
-from outrider.testing.contracts.base import ComponentContract, requests
+from outrider.sequence import Sequence as Seq
+from outrider.step import Step
+from outrider.testing.contracts.base import ComponentContract, check_json, requests
 from outrider.testing.harness import decode_all, emitted, make_pipeline, plain_tokens
 
 _ECHO = {"use": "echo", "accuracy": [0.7]}
 _RANDOM = {"use": "random", "max": 5}
+_BROKEN = (
+    "<think>first\n<tool_call>\n</think>second <function=third>\n<parameter=</think>\n</tool_call>"
+    "fourth\n<think>\n{fifth}\n</function></tool_call>\n<tool_call>\n<function=sixth>\n"
+)
+"""An answer in which nothing is closed that was opened."""
+_WORDS = ("first", "second", "third", "fourth", "fifth", "sixth")
+"""What nobody may lose of it."""
 
 
 class CacheContract(ComponentContract):
@@ -69,19 +79,30 @@ class CacheContract(ComponentContract):
 
 
 class ConstraintContract(ComponentContract):
-    """Queries change nothing and agree with each other; drafts do not change the answer."""
+    """Queries change nothing and agree with each other; drafts do not change the answer.
+
+    Reads `requests`, which must be set, and `prompt`.
+    """
 
     kind = "constraint"
     requests: ClassVar[Sequence[Mapping[str, Any]]] = ()
-    """Bodies of requests that ask for the constraint."""
+    """Bodies of requests that ask for the constraint; at least one."""
     prompt: ClassVar[Prompt | None] = None
-    """What a template rendered from them, if the constraint looks at it."""
+    """What a template rendered from them, if the constraint looks at it; the same for all."""
 
     def made(self, pipeline: Any, body: Mapping[str, Any]) -> Constraint:
         """The constraint that a request asks for."""
         constraint = pipeline.constraints[0].make(body, self.prompt)
         assert constraint is not None, "the request was to ask for the constraint"
         return constraint
+
+    def asking(self) -> Sequence[Mapping[str, Any]]:
+        """`requests`; without any of them nothing would be tested."""
+        assert self.requests, (
+            f"{type(self).__name__}.requests is empty; set it to bodies of requests that ask for "
+            "the constraint, for example [{'response_format': {'type': 'json_object'}}]"
+        )
+        return self.requests
 
     def test_an_empty_request_asks_for_nothing(self) -> None:
         """A request that does not mention it is not constrained."""
@@ -92,7 +113,7 @@ class ConstraintContract(ComponentContract):
         """`mask`, `allows` and `legal_prefix` say the same of every token, again and again."""
         with self.opened() as pipeline:
             size = pipeline.engine.vocabulary.size
-            for body in self.requests:
+            for body in self.asking():
                 constraint = self.made(pipeline, body)
                 for _ in range(12):
                     mask = constraint.mask(())
@@ -108,7 +129,7 @@ class ConstraintContract(ComponentContract):
 
     def test_drafts_do_not_change_the_answer(self) -> None:
         """Plain and drafted greedy decoding emit the same constrained tokens, all legal."""
-        for body in self.requests:
+        for body in self.asking():
             said: list[list[int]] = []
             for drafter in ("none", "echo", "always-wrong"):
                 with self.opened(drafter=drafter, draft_length=_RANDOM) as pipeline:
@@ -127,7 +148,10 @@ class ConstraintContract(ComponentContract):
 
 
 class TemplateContract(ComponentContract):
-    """It renders a conversation, or refuses it with a reason."""
+    """It renders a conversation, or refuses it with a reason, and reads answers to the end.
+
+    Reads `bodies`, `chat_template` and `answers`.
+    """
 
     kind = "template"
     bodies: ClassVar[Sequence[Mapping[str, Any]]] = (
@@ -144,6 +168,13 @@ class TemplateContract(ComponentContract):
     """Requests that must render."""
     chat_template: ClassVar[str | None] = None
     """The template text in the header of a model that it serves."""
+    answers: ClassVar[Sequence[str]] = (
+        "Yes.",
+        "Two lines:\n\n1. a horse\n2. a 馬 and a 🐎",
+        "Tags that are none: a < b, </p>, <tool, <|go|>.",
+        "It ends in what may become a tag: <tool_",
+    )
+    """Texts that a model may answer with and that are content from end to end."""
 
     def test_history_is_a_prefix_that_the_next_turn_keeps(self) -> None:
         """`text[:history]` is the conversation without the generation prompt."""
@@ -161,6 +192,42 @@ class TemplateContract(ComponentContract):
         for messages in malformed:
             with pytest.raises(RequestError):
                 template.render({"messages": messages})
+
+    @pytest.mark.parametrize("size", [1, 3, 1000])
+    def test_its_parser_loses_nothing(self, size: int) -> None:
+        """An answer fed in pieces comes out whole, as deltas and in `message`."""
+        template = self._template()
+        for body in self.bodies:
+            for answer in self.answers:
+                parser, given = self._parser(template, body)
+                deltas = [d for piece in _pieces(given + answer, size) for d in parser.feed(piece)]
+                deltas += parser.finish()
+                streamed = "".join(d.text for d in deltas if isinstance(d, ContentDelta))
+                assert streamed == answer, f"{answer!r} came out of the parser as {streamed!r}"
+                assert parser.message.content == answer
+
+    @pytest.mark.parametrize("size", [1, 7])
+    def test_its_parser_reads_whatever_a_model_writes(self, size: int) -> None:
+        """Broken thinking and broken calls are read to the end, wherever the answer stops."""
+        template = self._template()
+        for body in self.bodies:
+            for cut in range(0, len(_BROKEN) + 1, 5):
+                parser, _ = self._parser(template, body)
+                for piece in _pieces(_BROKEN[:cut], size):
+                    parser.feed(piece)
+                parser.finish()
+                for word in _WORDS:
+                    if word in _BROKEN[:cut]:
+                        assert word in _everything(parser.message), f"{word!r} got lost"
+
+    def _parser(self, template: Any, body: Mapping[str, Any]) -> tuple[Any, str]:
+        """A reader, and what must come before the answer's content."""
+        prompt = template.render(body)
+        return template.parser(body, prompt), "</think>\n\n" if prompt.thinking else ""
+
+    def test_its_statistics_can_be_printed(self) -> None:
+        """Checked without a pipeline, like all of a template."""
+        check_json(dict(self._template().statistics()), "the statistics of the template")
 
     def _template(self) -> Any:
         pipeline = make_pipeline(offers=self.offers)
@@ -184,14 +251,77 @@ class TemplateContract(ComponentContract):
         template.close()
 
 
+def _pieces(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def _everything(message: Message) -> str:
+    """All that was read of an answer, wherever it went."""
+    calls = [*message.tool_calls, *([message.unfinished] if message.unfinished else [])]
+    return "".join([message.reasoning_content, message.content, *(c.raw for c in calls)])
+
+
 class ObserverContract(ComponentContract):
     """It sees everything and disturbs nothing."""
 
     kind = "observer"
 
     def test_it_does_not_disturb(self) -> None:
-        """The output is plain decoding's, and every event arrives in order."""
+        """The output is plain decoding's, and every event arrives in order.
+
+        For each sequence: `started` with the first token, steps with the tokens that follow,
+        `finished`. Some end before any step; one is abandoned between two.
+        """
         with self.opened(drafter=_ECHO, draft_length=_RANDOM, max_sequences=2) as pipeline:
+            seen = _watch(pipeline.observers[0])
             asked = requests(pipeline, 4)
-            for sequence, request in zip(decode_all(pipeline, asked), asked, strict=True):
-                assert emitted(sequence) == plain_tokens(pipeline, request.prompt, 40)
+            asked += [attrs.evolve(r, max_tokens=n) for n, r in enumerate(asked, 1)]
+            done = decode_all(pipeline, asked)
+            for sequence, request in zip(done, asked, strict=True):
+                expected = plain_tokens(pipeline, request.prompt, request.max_tokens or 0)
+                assert emitted(sequence) == expected
+            left = pipeline.start(asked[0])
+            pipeline.step([left])
+            pipeline.decoder.abandon(left)
+            for sequence in [*done, left]:
+                events = seen.pop(id(sequence), [])
+                names = [name for name, _ in events]
+                steps = ["step"] * (len(names) - 2)
+                assert names == ["started", *steps, "finished"], f"out of order: {names}"
+                assert [t for _, tokens in events for t in tokens] == emitted(sequence)
+            assert not seen, "an event of a sequence that nobody asked for"
+
+
+def _watch(observer: Observer) -> dict[int, list[tuple[str, tuple[int, ...]]]]:
+    """Note what an observer is told, by sequence, and check that it leaves sequences alone."""
+    seen: dict[int, list[tuple[str, tuple[int, ...]]]] = {}
+    started, step, finished = observer.started, observer.step, observer.finished
+
+    def note(name: str, sequence: Seq, tokens: Sequence[int]) -> None:
+        seen.setdefault(id(sequence), []).append((name, tuple(tokens)))
+
+    def told(call: Callable[[], None], sequences: Sequence[Seq]) -> None:
+        before = [_visible(s) for s in sequences]
+        call()
+        assert [_visible(s) for s in sequences] == before, "an observer must change no sequence"
+
+    def on_started(sequence: Seq) -> None:
+        note("started", sequence, emitted(sequence))
+        told(lambda: started(sequence), [sequence])
+
+    def on_step(sequences: Sequence[Seq], steps: Sequence[Step]) -> None:
+        for sequence, done in zip(sequences, steps, strict=True):
+            note("step", sequence, done.tokens)
+        told(lambda: step(sequences, steps), sequences)
+
+    def on_finished(sequence: Seq) -> None:
+        note("finished", sequence, ())
+        told(lambda: finished(sequence), [sequence])
+
+    observer.started, observer.step, observer.finished = on_started, on_step, on_finished
+    return seen
+
+
+def _visible(sequence: Seq) -> tuple[Any, ...]:
+    """What decoding goes by; what an observer notes in `scratch` under its name is its own."""
+    return list(sequence.tokens), sequence.finish, sequence.cancelled, list(sequence.logprobs)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 import attrs
+import numpy as np
 import pytest
 
 from outrider.errors import ConfigError
@@ -15,11 +17,16 @@ from outrider.pipeline import Pipeline
 from outrider.plugins import KINDS, Entry, contract_problem
 from outrider.sequence import Request
 from outrider.settings import LISTS
-from outrider.testing.harness import Offers, make_pipeline, opened, registry_offering
+from outrider.step import Draft
+from outrider.testing.harness import Offers, decode_all, make_pipeline, opened, registry_offering
 
 
 class ComponentContract:
-    """Base of the contracts; a subclass for a component sets the attributes below."""
+    """Base of the contracts; a subclass for a component sets the attributes below.
+
+    `use` is needed, `offers` where the class is not installed, `keys` where the component needs
+    other company than the defaults. Contracts of some kinds read more attributes; each says so.
+    """
 
     kind: ClassVar[str] = ""
     use: ClassVar[str | Mapping[str, Any]] = ""
@@ -27,7 +34,11 @@ class ComponentContract:
     offers: ClassVar[Offers] = {}
     """Component classes that are not installed, by kind and name."""
     keys: ClassVar[Mapping[str, Any]] = {}
-    """Further keys of the pipeline file, for example options of the engine."""
+    """Further keys of the pipeline file, for example options of the engine.
+
+    A test that depends on another value (a draft length, say) overrides it; options of the
+    engine are merged.
+    """
 
     @property
     def component_name(self) -> str:
@@ -88,6 +99,22 @@ class ComponentContract:
             pass
         pipeline.close()
 
+    def test_its_statistics_can_be_printed(self) -> None:
+        """`--json` writes them: before anything was decoded, and afterwards."""
+        with self.opened() as pipeline:
+            for asked in ([], requests(pipeline, 2)):
+                decode_all(pipeline, asked)
+                numbers = pipeline.summary().get("components", {})
+                check_json(numbers, f"the statistics of the {self.kind}")
+
+
+def check_json(numbers: Any, what: str) -> None:
+    """Fail with a sentence where `json.dumps` would fail, or would write what is no JSON."""
+    try:
+        json.dumps(numbers, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"{what} cannot be written as JSON: {error}") from None
+
 
 def prompts(pipeline: Pipeline, count: int, seed: int = 0) -> list[list[int]]:
     """Prompts of 1 to 40 tokens, some of them repetitive."""
@@ -120,6 +147,26 @@ class Recorded:
         return {position: (limit, tokens) for _, position, limit, tokens in self.calls}
 
 
+def check_q(draft: Draft, size: int) -> None:
+    """Fail where the distributions of a draft are none, or are not those of its tokens."""
+    if draft.q is None:
+        return
+    assert len(draft.q) == len(draft.tokens), "one q a token"
+    for token, law in zip(draft.tokens, draft.q, strict=True):
+        if law is None:
+            continue
+        ids, probs = law.ids, law.probs
+        assert ids.dtype == np.int32, f"the ids of q are {ids.dtype}; expected int32"
+        assert probs.dtype == np.float64, f"the probs of q are {probs.dtype}; expected float64"
+        assert ids.shape == probs.shape == (ids.size,), "one probability an id of q"
+        assert len(np.unique(ids)) == len(ids), "q names a token twice"
+        assert ((ids >= 0) & (ids < size)).all(), "q names tokens that do not exist"
+        assert (probs >= 0).all(), "q has probabilities below 0"
+        total = float(probs.sum())
+        assert abs(total - 1) < 1e-4, f"the probabilities of q sum to {total:.6f}"
+        assert probs[ids == token].sum() > 0, f"token {token} cannot have been drawn from its q"
+
+
 def record_proposals(pipeline: Pipeline) -> Recorded:
     """Record what the pipeline's drafter proposes from now on, and check it."""
     recorded = Recorded()
@@ -135,7 +182,7 @@ def record_proposals(pipeline: Pipeline) -> Recorded:
         for sequence, limit, draft in zip(sequences, limits, drafts, strict=True):
             assert len(draft.tokens) <= limit, f"{len(draft.tokens)} tokens; asked for {limit}"
             assert all(t in vocabulary for t in draft.tokens), f"no tokens: {draft.tokens}"
-            assert draft.q is None or len(draft.q) == len(draft.tokens), "one q a token"
+            check_q(draft, len(vocabulary))
             if limit:
                 call = (sequence.id, len(sequence.tokens), limit, tuple(map(int, draft.tokens)))
                 recorded.calls.append(call)

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Hashable
 from collections.abc import Sequence as ListOf
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from outrider.sequence import Request, Sequence
 from outrider.step import Draft
-from outrider.testing.contracts.base import ComponentContract, record_proposals, requests
+from outrider.testing.contracts.base import (
+    ComponentContract,
+    check_q,
+    prompts,
+    record_proposals,
+    requests,
+)
+from outrider.testing.contracts.chance import ALARM, follows
 from outrider.testing.doubles import ReplayCache
 from outrider.testing.harness import decode_all, emitted, plain_tokens
 
 _RANDOM = {"use": "random", "max": 5}
+_FEW_WORDS = {"odds": [0.4, 0.25, 0.14, 0.09, 0.05], "predictable": 0.0, "head": [0.6, 0.5]}
+_SAMPLES = 4000
+_RANKS = 12
+"""Tokens of q that are counted by their rank; less likely ones are counted together."""
 
 
 class DrafterContract(ComponentContract):
-    """Whatever it proposes, the output is plain decoding's; its own state follows the target's."""
+    """Whatever it proposes, the output is plain decoding's; its own state follows the target's.
+
+    A drafter that lets the sampler draw needs one that can, at temperature 0, since most of this
+    is about greedy output: `keys = {"sampler": {"use": "rejection", "temperature": 0}}`. Reads
+    `independent`.
+    """
 
     kind = "drafter"
     independent: ClassVar[bool] = True
@@ -68,6 +87,45 @@ class DrafterContract(ComponentContract):
 
             drafter.propose = checked
             decode_all(pipeline, requests(pipeline, 3))
+
+    def test_what_it_draws_follows_q(self) -> None:
+        """The first token of many drafts has the law that the drafter says it was drawn from.
+
+        The sampler draws and has a temperature here, whatever `keys` say. Counted are the ranks
+        of the drafted tokens in their own q, since every draft may have another one. A drafter
+        that drops what it drew when it does not like it fails, too.
+        """
+        seen: Counter[Hashable] = Counter()
+        expected: Counter[Hashable] = Counter()
+        with self.opened(
+            engine=_FEW_WORDS,
+            sampler={"use": "rejection", "temperature": 1.0},
+            draft_length={"use": "fixed", "k": 2},
+        ) as pipeline:
+            asked = prompts(pipeline, 16)
+            for n in range(_SAMPLES):
+                if n == 100 and not seen:
+                    pytest.skip("this drafter proposes point masses")
+                prompt = asked[n % len(asked)]
+                request = Request(prompt=prompt, max_tokens=5, sampling={"seed": n})
+                sequence = pipeline.start(request)
+                [draft] = pipeline.drafter.propose([sequence], [2])
+                pipeline.decoder.abandon(sequence)
+                check_q(draft, pipeline.engine.vocabulary.size)
+                law = draft.q[0] if draft.q else None
+                if law is not None:
+                    order = np.argsort(-law.probs, kind="stable")
+                    found = int(np.flatnonzero(law.ids[order] == draft.tokens[0])[0])
+                    seen[min(found, _RANKS)] += 1
+                    for rank, chance in enumerate(law.probs[order].tolist()):
+                        expected[min(rank, _RANKS)] += chance
+        chance = follows(seen, expected)
+        ranks = range(_RANKS + 1)
+        assert chance > ALARM, (
+            "the drafted tokens do not follow q. How often the likeliest of q was drafted, the "
+            f"second likeliest, …: {[seen[r] for r in ranks]}; expected "
+            f"{[round(expected[r]) for r in ranks]}. By chance: {chance:.0e}"
+        )
 
     def test_it_serves_every_memory(self) -> None:
         """Rollback by truncation and by checkpoint, besides the snapshot ring."""
