@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Try the snapshots cache hard; every command prints one JSON object and fails if a rule breaks.
 
 scripts/cache_soak.py histories --pipeline mtp --count 200   answers equal cold answers

@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Measure draft lengths against each other on five task families, in one process.
 
     scripts/draft_lengths.py --threads 1 --clock cpu --out run.json

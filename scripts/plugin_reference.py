@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Write the reference part of docs/writing-plugins.md from the source.
 
 python scripts/plugin_reference.py            # rewrite the document

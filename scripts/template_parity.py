@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Compare three renderings of chat requests, case by case: native, jinja2, and a llama-server's.
 
     python scripts/template_parity.py                                 # the recorded requests

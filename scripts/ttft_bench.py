@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Time to first token of the second turn of a conversation, by where its beginning comes from.
 
     scripts/ttft_bench.py [--pipeline FILE] [--set KEY=VALUE …] [--tokens 1100] [--repeats 7] --json

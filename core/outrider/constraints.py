@@ -54,6 +54,10 @@ class Together(Constraint):
         for part in self.parts:
             part.rewind(count)
 
+    def was_forced(self, index: int) -> bool:
+        """See `Constraint`."""
+        return any(part.was_forced(index) for part in self.parts)
+
 
 def together(parts: Sequence[Constraint]) -> Constraint | None:
     """One constraint for all of `parts`; None for none."""

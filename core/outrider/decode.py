@@ -148,17 +148,17 @@ class Decoder:
             self.drafter.begin(sequence)
             row = self._prefill(sequence)
             self._first_token(sequence, row)
+            self.statistics.prompt_tokens += len(request.prompt)
+            self.statistics.cached_tokens += reuse.length
+            self.statistics.prefill_ns += self._now() - started
+            for observer in self.observers:
+                observer.started(sequence)
+            if sequence.finish is not None:
+                self._end(sequence)
         except BaseException:
             slot.owner = None
             self.states.clear(slot)
             raise
-        self.statistics.prompt_tokens += len(request.prompt)
-        self.statistics.cached_tokens += reuse.length
-        self.statistics.prefill_ns += self._now() - started
-        for observer in self.observers:
-            observer.started(sequence)
-        if sequence.finish is not None:
-            self._end(sequence)
         return sequence
 
     def _check(self, request: Request) -> None:

@@ -13,6 +13,7 @@ from outrider import (
     Draft,
     Drafter,
     Needs,
+    Observer,
     OutriderError,
     Pipeline,
     PluginError,
@@ -21,6 +22,7 @@ from outrider import (
     RequestError,
     Reuse,
 )
+from outrider.constraints import Together
 from outrider.testing import decode_all, emitted
 from outrider_greedy import GreedySampler
 
@@ -334,3 +336,23 @@ def test_a_layer_that_the_model_does_not_have_is_found_before_loading(scripted_p
 
     with pytest.raises(ConfigError, match=f"needs the inputs of layer {layer}; the model has"):
         scripted_pipeline({"drafter": "wrong"}, offers={"drafter": {"wrong": Wrong}})
+
+
+def test_an_observer_that_fails_at_the_start_leaves_the_slot_free(scripted_pipeline):
+    class Full(Observer):
+        full = True
+
+        def started(self, sequence):
+            if self.full:
+                raise OSError("disk full")
+
+    pipeline = scripted_pipeline({"observers": ["full"]}, offers={"observer": {"full": Full}})
+    with pytest.raises(OSError, match="disk full"):
+        pipeline.generate(list(PROMPT), max_tokens=3)
+    Full.full = False
+    assert len(pipeline.generate(list(PROMPT), max_tokens=3).token_ids) == 3
+
+
+def test_constraints_together_pass_every_question_on():
+    public = {name for name in vars(Constraint) if not name.startswith("_")}
+    assert public <= vars(Together).keys()
