@@ -22,8 +22,8 @@ import attrs
 import cattrs
 
 from outrider.components import ComponentSpec, DrafterSpec, SamplerSpec
-from outrider.errors import RequestError
-from outrider.yamlfile import Document, KeyPath, dotted, nearest
+from outrider.errors import ConfigError, RequestError
+from outrider.yamlfile import Document, KeyPath, dotted, home_expanded, nearest
 
 if TYPE_CHECKING:
     from outrider.plugins import Registry
@@ -217,6 +217,9 @@ class _Structurer:
         if not _has_parts(kind):
             try:
                 return _converter.structure(value, kind)
+            except ConfigError as error:
+                self.document.problem(path, str(error))
+                return None
             except (_WrongTypeError, ValueError, TypeError):
                 pass
         self.document.problem(path, f"expected {describe(kind)}, got {shown(value)}")
@@ -379,10 +382,7 @@ def _union(value: Any, kind: Any) -> Any:
 def _path(value: Any, _: Any) -> Path:
     if not isinstance(value, (str, Path)):
         raise _WrongTypeError
-    try:
-        return Path(value).expanduser()
-    except RuntimeError:  # ~somebody who does not exist
-        return Path(value)
+    return home_expanded(value)
 
 
 _converter = cattrs.Converter(detailed_validation=False)

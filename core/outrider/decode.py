@@ -128,6 +128,8 @@ class Decoder:
         free = [slot for slot in self.slots if slot.owner is None]
         if not free:
             raise RequestError(f"all {len(self.slots)} sequences are busy (max_sequences)")
+        # before the cache gives up anything for a request that cannot be served
+        settings = self.sampler.settings(request.sampling)
         reuse = self.cache.prepare(request, free, self.states)
         check_reuse(self.cache, request, free, reuse, self.states)
         slot = reuse.slot
@@ -135,7 +137,7 @@ class Decoder:
             request=request,
             slot=slot,
             tokens=list(request.prompt),
-            settings=self.sampler.settings(request.sampling),
+            settings=settings,
             stream=TextStream(self.engine.vocabulary, request.stop),
             cached=reuse.length,
         )
@@ -217,10 +219,12 @@ class Decoder:
         nobody knows how far the memory got. Raises RequestError for one that has ended before,
         is named twice or is another pipeline's; nothing has happened then.
         """
+        if not sequences:
+            return []
         for sequence in sequences:
             if sequence.slot.owner is not sequence:
                 raise RequestError("a sequence that has ended cannot be stepped; start another")
-            if not any(slot is sequence.slot for slot in self.slots):
+            if sequence.slot not in self.slots:
                 raise RequestError("the sequence belongs to another pipeline")
         if len(sequences) > 1 and len({s.id for s in sequences}) < len(sequences):
             raise RequestError("the same sequence was given to a step twice")
@@ -409,10 +413,21 @@ class Decoder:
             observer.finished(sequence)
 
     def abandon(self, sequence: Sequence) -> None:
-        """End a sequence between steps (a client that hung up); its memory stays live."""
-        if sequence.finish is None and not self._closed:
+        """End a sequence between steps (a client that hung up); its memory stays live.
+
+        While another thread decodes it is only cancelled: its next step ends it.
+        """
+        if sequence.finish is not None or self._closed:
+            return
+        # a generator may be collected by any thread, or in a forked child
+        if self._process != os.getpid() or not self._turn.acquire(blocking=False):
+            sequence.cancel()
+            return
+        try:
             sequence.finish = Finish(FinishReason.CANCELLED, "the request was cancelled")
             self._end(sequence)
+        finally:
+            self._turn.release()
 
     def _give_up(self, sequences: ListOf[Sequence]) -> None:
         """A step failed half-way: end its sequences and empty their slots."""

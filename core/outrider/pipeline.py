@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -277,8 +278,12 @@ class Pipeline:
             max_sequences=self.config.max_sequences,
             padding=self.padding,
         )
-        for _, component in self._components():
-            component.ready(self)
+        try:
+            for _, component in self._components():
+                component.ready(self)
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def _usable_rollback(self) -> StateRollback:
@@ -453,10 +458,12 @@ class Pipeline:
         """Close components, then the engine. What decodes afterwards raises OutriderError."""
         if self._decoder is not None:
             self._decoder.close()
-        for _, component in self._components():
-            component.close()
-        self.engine.close()
-        self._decoder = None
+            self._decoder = None
+        with ExitStack() as last:
+            # whatever a component's close raises, the others and the engine are closed as well
+            last.callback(self.engine.close)
+            for _, component in reversed(list(self._components())):
+                last.callback(component.close)
 
     def __enter__(self) -> Pipeline:
         return self

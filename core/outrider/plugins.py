@@ -39,8 +39,8 @@ from outrider.components import (
     StateRollback,
     Verifier,
 )
-from outrider.errors import ModelError, PluginError
-from outrider.yamlfile import nearest
+from outrider.errors import ConfigError, ModelError, PluginError
+from outrider.yamlfile import home_expanded, nearest
 
 GROUP = "outrider"
 
@@ -323,7 +323,10 @@ class Registry:
             raise ModelError(self._disputed_models[reference])
         if reference in self._models:
             return self._models[reference][0]
-        path = Path(reference).expanduser()
+        try:
+            path = home_expanded(reference)
+        except ConfigError as error:
+            raise ModelError(str(error)) from None
         path = path if path.is_absolute() else base / path
         if not path.exists():
             hint = nearest(reference, self._models).replace("there are:", "packaged models:")

@@ -91,7 +91,7 @@ def check_reuse(
             f"the cache {component.name!r}: `prepare` returned {_shown(reuse)}; expected a Reuse"
         )
     name, slot, length = component.name, reuse.slot, reuse.length
-    if not any(slot is other for other in free):
+    if slot not in free:
         raise PluginError(f"the cache {name!r} gave a slot that was not offered to it")
     if length != slot.length:
         raise PluginError(

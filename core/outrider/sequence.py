@@ -48,11 +48,8 @@ def _tokens(prompt: Iterable[int]) -> tuple[int, ...]:
 
 
 def _texts(stop: str | Iterable[str]) -> tuple[str, ...]:
-    texts: tuple[object, ...] = (stop,) if isinstance(stop, (str, bytes)) else ()
-    if not texts and isinstance(stop, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        texts = tuple(stop)
-    elif not texts:
-        texts = (stop,)
+    several = isinstance(stop, Iterable) and not isinstance(stop, (str, bytes))  # pyright: ignore[reportUnnecessaryIsInstance]
+    texts = tuple(stop) if several else (stop,)
     for text in texts:
         if not isinstance(text, str):
             raise RequestError(f"stop holds {text!r}; expected a text, or a list of texts")

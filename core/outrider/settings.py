@@ -12,7 +12,7 @@ from outrider.components import ComponentSpec
 from outrider.config import describe, shown, structure_spec
 from outrider.errors import ConfigError
 from outrider.plugins import Registry, registry_with
-from outrider.yamlfile import Document, nearest, parse_yaml, read_yaml
+from outrider.yamlfile import Document, home_expanded, nearest, parse_yaml, read_yaml
 
 DEFAULT_PIPELINE = """
 model: outrider-nano
@@ -80,7 +80,11 @@ def registry_for(document: Document) -> Registry:
         if not isinstance(item, str):
             document.problem(("plugins", i), f"expected a path, got {shown(item)}")
             continue
-        path = document.base / Path(item).expanduser()
+        try:
+            path = document.base / home_expanded(item)
+        except ConfigError as error:
+            document.problem(("plugins", i), str(error))
+            continue
         if not path.is_file():
             document.problem(("plugins", i), f"plugin file not found: {path}")
         else:

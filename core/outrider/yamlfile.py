@@ -163,6 +163,14 @@ def parse_yaml(text: str, name: str, base: Path) -> Document:
     return document
 
 
+def home_expanded(path: str | Path) -> Path:
+    """The path, a leading `~` replaced. Raises ConfigError for a user who does not exist."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ConfigError(f"{path}: there is no such user's home directory") from None
+
+
 def dotted(path: KeyPath) -> str:
     """`drafter.of[1].min_match` for a key path."""
     text = ""

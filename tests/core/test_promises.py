@@ -356,3 +356,61 @@ def test_an_observer_that_fails_at_the_start_leaves_the_slot_free(scripted_pipel
 def test_constraints_together_pass_every_question_on():
     public = {name for name in vars(Constraint) if not name.startswith("_")}
     assert public <= vars(Together).keys()
+
+
+def test_an_option_that_the_sampler_does_not_have_costs_no_conversation(scripted_pipeline):
+    pipeline = scripted_pipeline({"cache": {"use": "snapshots", "min_tokens": 1}})
+    first = pipeline.generate(list(PROMPT), max_tokens=8)
+    slot = pipeline.decoder.slots[0]
+    live, numbers = slot.length, dict(pipeline.cache.statistics())
+    with pytest.raises(RequestError, match="nonsense"):
+        pipeline.generate([270, 271], nonsense=1)
+    assert (slot.length, dict(pipeline.cache.statistics())) == (live, numbers)
+    again = pipeline.start(Request(prompt=[*PROMPT, *first.token_ids, 5], max_tokens=2))
+    assert again.cached >= live - 1
+
+
+def test_a_sequence_that_is_dropped_while_another_thread_decodes_is_only_cancelled(
+    scripted_pipeline,
+):
+    pipeline = scripted_pipeline({"max_sequences": 2})
+    left = pipeline.start(Request(prompt=PROMPT, max_tokens=20))
+    with pipeline.decoder._turn:
+        pipeline.decoder.abandon(left)
+        assert left.slot.owner is left
+    pipeline.step([left])
+    assert left.done
+    assert left.slot.owner is None
+
+
+def test_a_step_of_nothing_does_nothing(scripted):
+    assert scripted.decoder.step([]) == []
+
+
+def test_a_component_that_fails_to_close_keeps_nothing_else_open(scripted_pipeline):
+    class Stuck(Observer):
+        def close(self):
+            raise OSError("disk full")
+
+    pipeline = scripted_pipeline({"observers": ["stuck"]}, offers={"observer": {"stuck": Stuck}})
+    closed = []
+    pipeline.engine.close = lambda: closed.append("engine")
+    with pytest.raises(OSError, match="disk full"):
+        pipeline.close()
+    assert closed == ["engine"]
+    Stuck.close = Observer.close
+
+
+def test_a_component_that_is_not_ready_closes_the_pipeline(scripted_pipeline):
+    closed = []
+
+    class Unready(Observer):
+        def ready(self, pipeline):
+            raise OSError("disk full")
+
+        def close(self):
+            closed.append(self.name)
+
+    with pytest.raises(OSError, match="disk full"):
+        scripted_pipeline({"observers": ["unready"]}, offers={"observer": {"unready": Unready}})
+    assert closed

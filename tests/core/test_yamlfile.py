@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from outrider import ConfigError
-from outrider.yamlfile import dotted, parse_yaml, read_yaml
+from outrider.yamlfile import dotted, home_expanded, parse_yaml, read_yaml
 
 
 def parse(text):
@@ -266,3 +266,8 @@ def test_a_scalar_that_is_not_what_its_tag_says_names_its_place(scalar):
 def test_a_text_that_is_nested_without_end_is_refused():
     with pytest.raises(ConfigError, match="nested too deeply"):
         parse("a: " + "[" * 3000 + "]" * 3000)
+
+
+def test_a_home_that_nobody_has_is_named():
+    with pytest.raises(ConfigError, match=r"~nosuchuser/x: there is no such user"):
+        home_expanded("~nosuchuser/x")

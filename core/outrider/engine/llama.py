@@ -11,6 +11,7 @@ from time import perf_counter_ns, process_time_ns
 from typing import Any, Literal
 
 import attrs
+from attrs import validators
 
 from outrider.components import Assembly, Component
 from outrider.engine import declarations as decl
@@ -30,17 +31,22 @@ _UNTILED_VALUES = ("f32", "f16", "bf16")
 _MOST_SCORES = 256 << 20
 
 
+def _between(low: int) -> Callable[[Any, Any, int], None]:
+    """A validator: a number from `low` to the largest that llama.cpp's parameters hold."""
+    return validators.and_(validators.ge(low), validators.le(2**31 - 1))
+
+
 @attrs.frozen
 class LlamaConfig:
     """Options of the `llama-cpp` engine."""
 
-    context: int = 4096
+    context: int = attrs.field(default=4096, validator=_between(0))
     """Positions a sequence may use; 0 takes what the model was trained with."""
-    threads: int | None = None
+    threads: int | None = attrs.field(default=None, validator=validators.optional(_between(1)))
     """CPU threads; by default the cores this process may use."""
-    batch: int = 2048
+    batch: int = attrs.field(default=2048, validator=_between(1))
     """Most rows of one decode call."""
-    ubatch: int = 512
+    ubatch: int = attrs.field(default=512, validator=_between(1))
     """Most rows computed at once."""
     gpu_layers: int = -1
     """Layers kept on the accelerator; -1: all, 0: none."""
@@ -94,11 +100,15 @@ class LlamaEngine(Component):
         self.info = plan.model
         self._plan = plan
         rows = plan.max_sequences * (plan.max_draft + 1)
-        if rows > config.ubatch or plan.ring_depth + 1 >= config.ubatch:
+        least = {
+            "ubatch": config.ubatch, "batch": config.batch, "context": self._context_size(),
+        }  # fmt: skip
+        key = min(least, key=least.__getitem__)
+        if rows > least[key] or plan.ring_depth + 1 >= least[key]:
             raise ConfigError(
-                f"engine.ubatch is {config.ubatch}, but {plan.max_sequences} sequences with up to "
+                f"engine.{key} is {least[key]}, but {plan.max_sequences} sequences with up to "
                 f"{plan.max_draft} drafts need verify batches of {rows} rows in one ubatch; "
-                f"set engine.ubatch to at least {max(rows, plan.ring_depth + 2)}"
+                f"set engine.{key} to at least {max(rows, plan.ring_depth + 2)}"
             )
         self._model = self._load_model(plan.model.path, plan.needs.nextn, progress)
         self.vocabulary = LlamaVocabulary(self._model)

@@ -62,6 +62,24 @@ def test_a_small_ubatch_is_an_error_not_an_abort():
         pipeline.open()
 
 
+@pytest.mark.parametrize("key", ["ubatch", "batch", "context"])
+@pytest.mark.parametrize("value", [1, 4, 5])
+def test_whatever_bounds_a_batch_is_named(key, value):
+    pipeline = Pipeline.load(
+        overrides=[THREADS, "drafter.use=suffix", "draft_length.k=4", f"engine.{key}={value}"]
+    )
+    with pytest.raises(
+        ConfigError, match=rf"engine\.{key} is {value}.*engine\.{key} to at least 6"
+    ):
+        pipeline.open()
+
+
+@pytest.mark.parametrize("key", ["context=-5", "batch=0", "ubatch=-1", "threads=0", "batch=1e30"])
+def test_numbers_that_llama_cpp_cannot_take_are_found_before_loading(key):
+    with pytest.raises(ConfigError, match=f"engine.{key.partition('=')[0]}"):
+        Pipeline.load(overrides=[f"engine.{key}"])
+
+
 def test_an_unknown_device_names_the_devices_there_are():
     pipeline = Pipeline.load(overrides=["drafter.use=none", "engine.devices=[CUDA9]"])
     with pytest.raises(ConfigError, match=r"no device 'CUDA9'; there are: .*CPU"):
