@@ -102,7 +102,7 @@ class Decoder:
             raise OutriderError(
                 "the pipeline was opened before this process was forked; open one of its own"
             )
-        if not self._turn.acquire(blocking=False):
+        if not self._turn.acquire(False):
             raise RequestError(
                 "another thread is decoding with this pipeline; one thread owns it, and steps "
                 "several sequences together (`Pipeline.step`)"
@@ -246,8 +246,10 @@ class Decoder:
         drafts = self._drafts(sequences, limits, before)
         if self._trim is not None and any(limits):
             drafts = self._trimmed(sequences, drafts, self._trim)
-        if any(s.request.constraint is not None for s in sequences):
-            drafts = self._constrain(sequences, drafts)
+        for sequence in sequences:
+            if sequence.request.constraint is not None:
+                drafts = self._constrain(sequences, drafts)
+                break
         padded = drafts
         if self._rows is not None and len(sequences) == 1:
             padded = (self._padded(sequences[0], drafts[0], self._rows),)

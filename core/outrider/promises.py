@@ -1,13 +1,16 @@
 """What components owe the decode loop, checked where their answers come in.
 
 A wrong answer would become wrong text, or an error somewhere else that names nobody. The checks
-look at what can be seen in a microsecond; what a drafter's q is worth, the sampler that uses it
-says. Raised is always PluginError, with the name of the component.
+of a step look at what can be seen in a microsecond, and call hardly anything where all is well:
+after a decode caches are cold, and a Python function costs several times what it costs in a loop.
+What a drafter's q is worth, the sampler that uses it says. Raised is always PluginError, with the
+name of the component.
 """
 
 from __future__ import annotations
 
 import operator
+from array import array
 from collections.abc import Sequence as ListOf
 from typing import Any
 
@@ -16,6 +19,8 @@ from outrider.errors import PluginError
 from outrider.sequence import Request, Sequence, Slot
 from outrider.states import States
 from outrider.step import Accepted, Draft
+
+_LISTS = (list, tuple)
 
 Held = list[tuple[int, int]]
 """Length and anchor of each sequence's tokens."""
@@ -35,24 +40,30 @@ def check_drafts(
     n_vocab: int,
 ) -> None:
     """One draft a sequence, of no more tokens of the vocabulary than were asked for."""
-    _check_count(component, "propose", Draft, sequences, drafts)
-    for sequence, limit, draft, was in zip(sequences, limits, drafts, before, strict=True):
-        tokens = draft.tokens
+    if type(drafts) not in _LISTS or len(drafts) != len(sequences):
+        raise _wrong_list(component, "propose", Draft, sequences, drafts)
+    for sequence, limit, draft, (length, anchor) in zip(
+        sequences, limits, drafts, before, strict=True
+    ):
+        if type(draft) is not Draft:
+            raise _wrong_list(component, "propose", Draft, sequences, drafts)
+        tokens, own = draft.tokens, sequence.tokens
         if tokens:
+            who = draft.source or component.name
             if len(tokens) > limit:
                 raise PluginError(
-                    f"the drafter {draft.source or component.name!r} proposed {len(tokens)} "
-                    f"tokens; at most {limit} were asked for"
+                    f"the drafter {who!r} proposed {len(tokens)} tokens; at most {limit} were "
+                    "asked for"
                 )
-            for token in tokens:
-                _check_token(f"drafter {draft.source or component.name!r}", token, n_vocab)
+            if not _all_tokens(tokens, n_vocab):
+                raise _wrong_token(f"drafter {who!r}", tokens, n_vocab)
             if draft.q is not None and len(draft.q) != len(tokens):
                 raise PluginError(
-                    f"the drafter {draft.source or component.name!r} proposed {len(tokens)} "
-                    f"tokens with {len(draft.q)} distributions; `q` has one for each token, or "
-                    "None where it was not drawn"
+                    f"the drafter {who!r} proposed {len(tokens)} tokens with {len(draft.q)} "
+                    "distributions; `q` has one for each token, or None where it was not drawn"
                 )
-        _check_held(component, "propose", sequence, was)
+        if len(own) != length or own[-1] != anchor:
+            raise _meddling(component, "propose")
 
 
 def check_answers(
@@ -64,15 +75,24 @@ def check_answers(
     n_vocab: int,
 ) -> None:
     """No more drafts accepted than there were, and a token after them that is allowed there."""
-    _check_count(component, "accept", Accepted, sequences, answers)
-    for sequence, draft, answer, was in zip(sequences, drafts, answers, before, strict=True):
-        count, token = answer.count, answer.token
+    if type(answers) not in _LISTS or len(answers) != len(sequences):
+        raise _wrong_list(component, "accept", Accepted, sequences, answers)
+    for sequence, draft, answer, (length, anchor) in zip(
+        sequences, drafts, answers, before, strict=True
+    ):
+        if type(answer) is not Accepted:
+            raise _wrong_list(component, "accept", Accepted, sequences, answers)
+        count, token, own = answer.count, answer.token, sequence.tokens
         if not 0 <= count <= len(draft.tokens):
             raise PluginError(
                 f"the sampler {component.name!r} accepted {count} drafts of {len(draft.tokens)}"
             )
-        _check_token(f"sampler {component.name!r}", token, n_vocab)
-        _check_held(component, "accept", sequence, was)
+        if type(token) is not int and not _all_tokens((token,), n_vocab):
+            raise _wrong_token(f"sampler {component.name!r}", [token], n_vocab)
+        if not 0 <= token < n_vocab:
+            raise _wrong_token(f"sampler {component.name!r}", [token], n_vocab)
+        if len(own) != length or own[-1] != anchor:
+            raise _meddling(component, "accept")
         constraint = sequence.request.constraint
         if constraint is not None and not constraint.allows(draft.tokens[:count], token):
             raise PluginError(
@@ -108,41 +128,46 @@ def check_reuse(
         )
 
 
-def _check_count(
+def _all_tokens(tokens: ListOf[int], n_vocab: int) -> bool:
+    """Whether all are whole numbers that the vocabulary has."""
+    try:
+        ids = array("i", tokens)
+    except (TypeError, OverflowError):
+        return False
+    return min(ids) >= 0 and max(ids) < n_vocab
+
+
+def _wrong_list(
     component: Component, method: str, expected: type, sequences: ListOf[Any], answers: Any
-) -> None:
-    if isinstance(answers, (list, tuple)) and len(answers) == len(sequences):  # pyright: ignore[reportUnknownArgumentType]
-        for answer in answers:  # pyright: ignore[reportUnknownVariableType]
-            if not isinstance(answer, expected):
-                raise PluginError(
-                    f"{component.name!r}: `{method}` returned {_shown(answer)} for a sequence; "
-                    f"expected {expected.__name__}"
+) -> PluginError:
+    name = f"{component.name!r}: `{method}` returned"
+    if type(answers) in _LISTS and len(answers) == len(sequences):
+        for answer in answers:
+            if type(answer) is not expected:
+                return PluginError(
+                    f"{name} {_shown(answer)} for a sequence; expected {expected.__name__}"
                 )
-        return
-    raise PluginError(
-        f"{component.name!r}: `{method}` returned {_shown(answers)}; expected a list with one "
-        f"{expected.__name__} for each of {len(sequences)} sequences"
+    return PluginError(
+        f"{name} {_shown(answers)}; expected a list with one {expected.__name__} for each of "
+        f"{len(sequences)} sequences"
     )
 
 
-def _check_token(who: str, token: Any, n_vocab: int) -> None:
-    if type(token) is not int:
+def _wrong_token(who: str, tokens: ListOf[Any], n_vocab: int) -> PluginError:
+    for token in tokens:
         try:
-            token = operator.index(token)
+            number = operator.index(token)
         except TypeError:
-            raise PluginError(f"the {who} gave {_shown(token)} for a token id") from None
-    if not 0 <= token < n_vocab:
-        raise PluginError(f"the {who} gave token {token}; the vocabulary has {n_vocab}")
+            return PluginError(f"the {who} gave {_shown(token)} for a token id")
+        if not 0 <= number < n_vocab:
+            return PluginError(f"the {who} gave token {number}; the vocabulary has {n_vocab}")
+    return PluginError(f"the {who} gave {_shown(tokens[0])} for a token id; expected an int")
 
 
-def _check_held(
-    component: Component, method: str, sequence: Sequence, was: tuple[int, int]
-) -> None:
-    tokens = sequence.tokens
-    if len(tokens) != was[0] or tokens[-1] != was[1]:
-        raise PluginError(
-            f"{component.name!r} changed `sequence.tokens` in `{method}`; only the decode loop may"
-        )
+def _meddling(component: Component, method: str) -> PluginError:
+    return PluginError(
+        f"{component.name!r} changed `sequence.tokens` in `{method}`; only the decode loop may"
+    )
 
 
 def _shown(value: Any) -> str:
