@@ -22,6 +22,7 @@ import os
 import threading
 from collections.abc import Callable
 from collections.abc import Sequence as ListOf
+from contextlib import ExitStack
 from typing import TypeVar
 
 from outrider.components import (
@@ -88,10 +89,21 @@ class Decoder:
         self._clock = 0
         self._closed = False
         self._turn = threading.Lock()
+        self._thread = 0
+        """Whose turn it is, while `_turn` is taken."""
         self._process = os.getpid()
 
     def close(self) -> None:
-        """The engine goes away: nothing can be decoded any more."""
+        """The engine goes away: nothing can be decoded any more.
+
+        Waits for the step of another thread. Raises OutriderError when a component calls it
+        from inside a step.
+        """
+        if self._process == os.getpid():
+            if self._turn.locked() and self._thread == threading.get_ident():
+                raise OutriderError("the pipeline cannot be closed from inside one of its steps")
+            with self._turn:
+                self._closed = True
         self._closed = True
 
     def _enter(self) -> None:
@@ -107,6 +119,7 @@ class Decoder:
                 "another thread is decoding with this pipeline; one thread owns it, and steps "
                 "several sequences together (`Pipeline.step`)"
             )
+        self._thread = threading.get_ident()
 
     # --- the start of a sequence --------------------------------------------------------------
 
@@ -216,8 +229,10 @@ class Decoder:
         """One step for every sequence; those that ended have `finish` set afterwards.
 
         When it fails, all of them end with `FinishReason.ERROR` and their slots are emptied:
-        nobody knows how far the memory got. Raises RequestError for one that has ended before,
-        is named twice or is another pipeline's; nothing has happened then.
+        nobody knows how far the memory got. What a component raises at the end of a sequence
+        is raised when everything that ended has been ended; the others can be stepped on.
+        Raises RequestError for one that has ended before, is named twice or is another
+        pipeline's; nothing has happened then.
         """
         if not sequences:
             return []
@@ -230,10 +245,16 @@ class Decoder:
             raise RequestError("the same sequence was given to a step twice")
         self._enter()
         try:
-            return self._step(sequences)
-        except BaseException:
-            self._give_up(sequences)
-            raise
+            try:
+                steps = self._step(sequences)
+            except BaseException:
+                self._give_up(sequences)
+                raise
+            for sequence in sequences:
+                if sequence.finish is not None:
+                    self._end_all(sequences)
+                    break
+            return steps
         finally:
             self._turn.release()
 
@@ -287,9 +308,6 @@ class Decoder:
         self.draft_length.observe(sequences, steps, drafting / 1e3, rest / 1e3)
         for observer in self.observers:
             observer.step(sequences, steps)
-        for sequence in sequences:
-            if sequence.finish is not None:
-                self._end(sequence)
         statistics.batches += 1
         statistics.draft_ns += drafting
         statistics.verify_ns += t2 - t1
@@ -346,13 +364,10 @@ class Decoder:
         for sequence, draft in zip(sequences, drafts, strict=True):
             constraint = sequence.request.constraint
             if constraint is not None:
-                draft = draft.cut(constraint.legal_prefix(draft.tokens))
-                spare = self._room(sequence) - len(draft.tokens)
-                forced = constraint.forced(draft.tokens)[:spare] if spare > 0 else ()
-                if forced:
-                    q = None if draft.q is None else [*draft.q, *([None] * len(forced))]
-                    source = draft.source if draft.tokens else "constraint"
-                    draft = Draft([*draft.tokens, *forced], q, source, draft.evidence)
+                legal = constraint.legal_prefix(draft.tokens)
+                spare = self._room(sequence) - legal
+                forced = constraint.forced(draft.tokens[:legal])[:spare] if spare > 0 else ()
+                draft = draft.constrained(legal, forced)
             result.append(draft)
         return result
 
@@ -403,16 +418,27 @@ class Decoder:
 
     # --- the end of a sequence ----------------------------------------------------------------
 
+    def _end_all(self, sequences: ListOf[Sequence]) -> None:
+        """End those that have finished, whatever is raised at the end of one of them."""
+        t0, engine0 = self._now(), self.engine.busy_ns()
+        with ExitStack() as ends:
+            for sequence in reversed(sequences):
+                if sequence.finish is not None:
+                    ends.callback(self._end, sequence)
+        self.statistics.engine_ns += self.engine.busy_ns() - engine0
+        self.statistics.step_ns += self._now() - t0
+
     def _end(self, sequence: Sequence) -> None:
         slot = sequence.slot
         assert sequence.stream is not None
         sequence.stream.close()
         slot.tokens = sequence.tokens[: slot.length]
         slot.owner = None
-        self.drafter.end(sequence)
-        self.cache.finished(sequence, self.states)
-        for observer in self.observers:
-            observer.finished(sequence)
+        with ExitStack() as told:
+            for observer in reversed(self.observers):
+                told.callback(observer.finished, sequence)
+            told.callback(self.cache.finished, sequence, self.states)
+            told.callback(self.drafter.end, sequence)
 
     def abandon(self, sequence: Sequence) -> None:
         """End a sequence between steps (a client that hung up); its memory stays live.
@@ -425,6 +451,7 @@ class Decoder:
         if self._process != os.getpid() or not self._turn.acquire(blocking=False):
             sequence.cancel()
             return
+        self._thread = threading.get_ident()
         try:
             sequence.finish = Finish(FinishReason.CANCELLED, "the request was cancelled")
             self._end(sequence)

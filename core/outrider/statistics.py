@@ -10,6 +10,9 @@ import attrs
 
 from outrider.step import Step
 
+CONSTRAINT = "constraint"
+"""Whose the tokens are that a constraint forces."""
+
 
 @attrs.define
 class DrafterCount:
@@ -28,9 +31,9 @@ class Statistics:
     emitted: int = 0
     """Tokens emitted by steps; the first token of a request comes from its prefill."""
     proposed: list[int] = attrs.field(factory=list[int])
-    """Drafts that reached position i."""
+    """Times that a drafter proposed a token at position i."""
     accepted: list[int] = attrs.field(factory=list[int])
-    """Drafts accepted at position i."""
+    """Times that it was accepted. Tokens that a constraint forces are counted in neither."""
     drafters: dict[str, DrafterCount] = attrs.field(factory=dict[str, DrafterCount])
     lengths: Counter[int] = attrs.field(factory=Counter[int])
     """How often each draft length was verified."""
@@ -52,10 +55,15 @@ class Statistics:
     def count(self, step: Step, default: str) -> None:
         """Add one sequence's step."""
         draft = step.draft
-        k = len(draft.tokens)
+        verified = len(draft.tokens)
         self.steps += 1
         self.emitted += len(step.tokens)
-        self.lengths[k] += 1
+        self.lengths[verified] += 1
+        k, held = verified, step.accepted
+        if draft.forced or draft.barred:
+            k, held = step.proposed, step.held
+            if draft.forced:
+                self._credit(CONSTRAINT, draft.forced, step.accepted - held)
         if not k:
             return
         proposed, accepted = self.proposed, self.accepted
@@ -64,14 +72,16 @@ class Statistics:
             accepted.append(0)
         for i in range(k):
             proposed[i] += 1
-        for i in range(step.accepted):
+        for i in range(held):
             accepted[i] += 1
-        name = draft.source or default
+        self._credit(draft.source or default, k, held)
+
+    def _credit(self, name: str, proposed: int, accepted: int) -> None:
         entry = self.drafters.get(name)
         if entry is None:
             entry = self.drafters[name] = DrafterCount()
-        entry.proposed += k
-        entry.accepted += step.accepted
+        entry.proposed += proposed
+        entry.accepted += accepted
 
     def summary(self) -> dict[str, Any]:
         """The numbers under the names of `outrider generate --json`."""

@@ -43,6 +43,11 @@ class Draft:
     the drafter's own reason for this draft, where it has one (the suffix drafter: how long the
     repeated context is); acceptance is learnt apart for each grade.
 
+    The decode loop sets the last two where a request has a constraint: `forced` of the last tokens
+    are not the drafter's, the constraint leaves no other choice for them; `barred` tokens that the
+    drafter had proposed next are not among `tokens`, because the constraint forbids the first of
+    them.
+
     A drawn token must be proposed once it is drawn: to drop it because of what it turned out to
     be would make q something else than it was drawn from. Where to stop may depend on q, and on
     the tokens before.
@@ -52,6 +57,8 @@ class Draft:
     q: Sequence[Distribution | None] | None = None
     source: str = ""
     evidence: int = 0
+    forced: int = 0
+    barred: int = 0
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -61,7 +68,18 @@ class Draft:
         if length >= len(self.tokens):
             return self
         q = None if self.q is None else self.q[:length]
-        return Draft(self.tokens[:length], q, self.source, self.evidence)
+        forced = max(0, self.forced - (len(self.tokens) - length))
+        return Draft(self.tokens[:length], q, self.source, self.evidence, forced)
+
+    def constrained(self, legal: int, forced: Sequence[int]) -> Draft:
+        """What a constraint makes of it: the first `legal` tokens, then `forced` ones."""
+        tokens, barred = self.tokens, len(self.tokens) - legal
+        if not barred and not forced:
+            return self
+        q = None if self.q is None else [*self.q[:legal], *([None] * len(forced))]
+        return Draft(
+            [*tokens[:legal], *forced], q, self.source, self.evidence, len(forced), barred
+        )
 
 
 NO_DRAFT = Draft()
@@ -89,3 +107,15 @@ class Step:
     """Drafts the sampler accepted (before any cut)."""
     tokens: tuple[int, ...]
     row: int
+
+    @property
+    def proposed(self) -> int:
+        """Tokens that the drafter proposed, those that a constraint cut off included."""
+        draft = self.draft
+        return len(draft.tokens) - draft.forced + draft.barred
+
+    @property
+    def held(self) -> int:
+        """How many of them the sampler accepted; where fewer than `proposed`, the next did not."""
+        draft = self.draft
+        return min(self.accepted, len(draft.tokens) - draft.forced)

@@ -414,3 +414,99 @@ def test_a_component_that_is_not_ready_closes_the_pipeline(scripted_pipeline):
     with pytest.raises(OSError, match="disk full"):
         scripted_pipeline({"observers": ["unready"]}, offers={"observer": {"unready": Unready}})
     assert closed
+
+
+def test_what_fails_at_the_end_of_a_sequence_ends_no_other(scripted_pipeline):
+    told = []
+
+    class Full(Observer):
+        def finished(self, sequence):
+            told.append(sequence.prompt_length)
+            if sequence.prompt_length == 2:
+                raise OSError("disk full")
+
+    class Last(Observer):
+        def finished(self, sequence):
+            told.append(-sequence.prompt_length)
+
+    pipeline: Pipeline = scripted_pipeline(
+        {"max_sequences": 3, "observers": ["full", "last"]},
+        offers={"observer": {"full": Full, "last": Last}},
+    )
+    lengths = {2: 3, 3: 3, 4: 9}
+    two, three, four = (
+        pipeline.start(Request(prompt=[260] * n, max_tokens=most, ignore_eog=True))
+        for n, most in lengths.items()
+    )
+    with pytest.raises(OSError, match="disk full"):
+        while not two.done:
+            pipeline.step([two, three, four])
+    assert told == [2, -2, 3, -3]
+    assert three.done
+    assert not four.done
+    while not four.done:
+        pipeline.step([four])
+    assert four.generated == 9
+    assert not [slot for slot in pipeline.decoder.slots if slot.owner is not None]
+    assert pipeline.statistics.emitted == sum(lengths.values()) - 3
+
+
+def test_closing_waits_for_the_step_of_another_thread(scripted_pipeline):
+    inside, leave, order = threading.Event(), threading.Event(), []
+
+    class Waiting(GreedySampler):
+        def accept(self, sequences, drafts, rows):
+            inside.set()
+            assert leave.wait(20)
+            order.append("step")
+            return super().accept(sequences, drafts, rows)
+
+        def close(self):
+            order.append("close")
+
+    pipeline: Pipeline = scripted_pipeline(
+        {"sampler": "waiting"}, offers={"sampler": {"waiting": Waiting}}
+    )
+    decode = threading.Thread(target=pipeline.generate, args=([1, 2],), kwargs={"max_tokens": 1})
+    close = threading.Thread(target=pipeline.close)
+    decode.start()
+    assert inside.wait(20)
+    close.start()
+    close.join(0.1)
+    assert close.is_alive()
+    leave.set()
+    close.join(20)
+    decode.join(20)
+    assert order[:2] == ["step", "close"]
+
+
+def test_closing_from_inside_a_step_is_refused(scripted_pipeline):
+    class Closing(Observer):
+        def step(self, sequences, steps):
+            here.close()
+
+    here: Pipeline = scripted_pipeline(
+        {"observers": ["closing"]}, offers={"observer": {"closing": Closing}}
+    )
+    with pytest.raises(OutriderError, match="cannot be closed from inside one of its steps"):
+        here.generate([1, 2], max_tokens=4)
+
+
+@pytest.mark.parametrize("kind", ["drafter", "sampler"])
+def test_parts_of_a_component_are_told_that_the_pipeline_is_ready(scripted_pipeline, kind):
+    ready = []
+    base = {"drafter": Drafter, "sampler": GreedySampler}[kind]
+
+    class Mine(base):
+        def propose_one(self, sequence, limit):
+            return Draft()
+
+        def ready(self, pipeline):
+            ready.append(pipeline)
+
+    keys = {
+        "drafter": {"drafter": {"use": "cascade", "of": ["mine", "suffix"]}},
+        "sampler": {"sampler": {"use": "synthetic", "of": "mine", "rates": [0.5] * 8}},
+    }
+    pipeline = scripted_pipeline(keys[kind], offers={kind: {"mine": Mine}})
+    assert ready == [pipeline]

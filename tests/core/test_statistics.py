@@ -51,6 +51,34 @@ def test_a_draft_without_a_source_is_the_pipelines_drafters():
     }
 
 
+@given(st.lists(st.integers(0, 9), max_size=6), st.data())
+def test_what_a_constraint_does_to_a_draft_is_not_the_drafters_merit(tokens, data):
+    legal = data.draw(st.integers(0, len(tokens)))
+    forced = data.draw(st.lists(st.integers(0, 9), max_size=3))
+    draft = Draft(tokens, None, "suffix").constrained(legal, forced)
+    assert list(draft.tokens) == [*tokens[:legal], *forced]
+    accepted = data.draw(st.integers(0, len(draft.tokens)))
+    step = Step(draft, accepted, (1,) * (accepted + 1), 0)
+    assert step.proposed == len(tokens)
+    assert step.held == min(accepted, legal)
+    statistics = Statistics()
+    statistics.count(step, "pipeline")
+    assert sum(statistics.proposed) == len(tokens)
+    assert sum(statistics.accepted) == min(accepted, legal)
+    assert statistics.emitted == accepted + 1
+    assert statistics.lengths == {len(draft.tokens): 1}
+    counts = {n: (d.proposed, d.accepted) for n, d in statistics.drafters.items()}
+    assert counts.pop("suffix", (0, 0)) == (len(tokens), min(accepted, legal))
+    assert counts.pop("constraint", (0, 0)) == (len(forced), max(0, accepted - legal))
+    assert not counts
+
+
+@given(st.integers(0, 5), st.integers(0, 3), st.integers(0, 8))
+def test_a_constrained_draft_that_is_cut_keeps_count_of_what_is_forced(legal, forced, length):
+    draft = Draft([0] * 5).constrained(legal, [1] * forced).cut(length)
+    assert sum(draft.tokens) == draft.forced
+
+
 def test_nothing_divides_by_zero():
     summary = Statistics().summary()
     assert summary["tokens_per_second"] == 0

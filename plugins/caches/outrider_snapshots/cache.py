@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from outrider import (
     Assembly,
     ByteSize,
+    EngineError,
     OutriderError,
     PrefixCache,
     Request,
@@ -43,6 +44,8 @@ log = logging.getLogger("outrider.cache")
 
 _PATIENCE = 8
 """Prompts without a single hit before the log says so."""
+_NOT_SAVED = "not saved"
+"""Counts snapshots that could not be taken among those that could not be used."""
 
 
 @attrs.frozen
@@ -202,13 +205,20 @@ class SnapshotCache(PrefixCache):
     def _take(self, slot: Slot, states: States, place: str) -> None:
         """Snapshot a slot, unless that has been done already."""
         assert self.store is not None
-        key = self._stored[slot.id] = key_of(token_array(states.tokens(slot)))
-        if key in self.store:
-            return
-        start = perf_counter_ns()
-        self.store.put(states.snapshot(slot), place)
-        self._save_ns += perf_counter_ns() - start
-        self._saves += 1
+        key = key_of(token_array(states.tokens(slot)))
+        if key not in self.store:
+            start = perf_counter_ns()
+            try:
+                self.store.put(states.snapshot(slot), place)
+            except (EngineError, MemoryError) as error:
+                # a request can be answered without it
+                self._failures[_NOT_SAVED] += 1
+                reason = str(error) or type(error).__name__
+                log.warning("no snapshot of %d tokens could be taken: %s", slot.length, reason)
+                return
+            self._save_ns += perf_counter_ns() - start
+            self._saves += 1
+        self._stored[slot.id] = key
 
     def _stored_length(self, slot: Slot) -> int:
         """How many tokens of a slot are in a snapshot that still exists."""

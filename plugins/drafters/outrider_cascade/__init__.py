@@ -15,6 +15,7 @@ from outrider import (
     EngineError,
     ModelInfo,
     Needs,
+    Pipeline,
     Rows,
     Runtime,
     Sequence,
@@ -98,6 +99,11 @@ class CascadeDrafter(Drafter):
         self._draft_length = runtime.draft_length
         for drafter in self.drafters:
             drafter.open(runtime)
+
+    def ready(self, pipeline: Pipeline) -> None:
+        """Tell all drafters."""
+        for drafter in self.drafters:
+            drafter.ready(pipeline)
 
     def close(self) -> None:
         """Close all drafters."""

@@ -380,7 +380,7 @@ class AdaptiveLength(DraftLength):
         spent = draft_us + rest_us
         self._time += spent
         self._steps += 1
-        if rows == 1 and not steps[0].draft.tokens:
+        if rows == 1 and not steps[0].draft.tokens and not steps[0].draft.barred:
             state = self._state(sequences[0])
             if not state.probing and state.watch is None:
                 # where nothing was drafted there is little to learn, and thinking costs time
@@ -392,15 +392,15 @@ class AdaptiveLength(DraftLength):
                 else:
                     self._costs.observe(1, 1, rest_us, "", 0, draft_us)
                 return
-        drafted = steps[0].draft
+        drafted, length = steps[0].draft, steps[0].proposed
         for sequence, step in zip(sequences, steps, strict=True):
             k = len(step.draft.tokens)
             rows += k
             state = self._state(sequence)
             if self._composed:
                 self._chosen[k] += 1
-            if k:
-                self._learn(state, step, k, spent if len(steps) == 1 else 0.0)
+            if step.proposed:
+                self._learn(state, step, spent if len(steps) == 1 else 0.0)
             else:
                 # a drafter that was tried and had nothing to propose has failed as well
                 for (drafter, _), attempt in state.probing.items():
@@ -409,7 +409,7 @@ class AdaptiveLength(DraftLength):
             if state.watch is not None:
                 watch, attempt = state.watch
                 if not watch.extra:
-                    drafted = watch.draft
+                    drafted, length = watch.draft, len(watch.draft.tokens)
                 self._follow(state, watch, attempt, step, draft_us if len(steps) == 1 else 0.0)
             state.steps += 1
             state.plain = not k
@@ -420,22 +420,26 @@ class AdaptiveLength(DraftLength):
             if self._settling(self._state(sequences[0]), rows):
                 self._costs.passed(rows, cause)
                 return
-        self._costs.observe(len(steps), rows, rest_us, name, len(drafted.tokens), draft_us, cause)
+        self._costs.observe(len(steps), rows, rest_us, name, length, draft_us, cause)
 
     @staticmethod
     def _settling(state: _State, rows: int) -> bool:
         """Whether what the last step of a request took says nothing of others."""
         return state.steps <= (_SETTLING if rows == 1 else _SETTLING_BATCHES)
 
-    def _learn(self, state: _State, step: Step, k: int, spent: float) -> None:
-        """What came of `k` drafts; `spent`: µs of the step, if it was this sequence's alone."""
-        draft = step.draft
+    def _learn(self, state: _State, step: Step, spent: float) -> None:
+        """What came of a draft; `spent`: µs of the step, if it was this sequence's alone.
+
+        What a constraint forced is nobody's success, and a draft that it cut off has failed there.
+        """
+        draft, k = step.draft, step.proposed
         name = draft.source or self._leaves[0].name
-        accepted, rejected = outcome(k, step.accepted, len(step.tokens))
+        accepted, rejected = outcome(k, step.held, len(step.tokens))
         if not accepted and not rejected:
             return
         if draft.evidence:
-            self._weigh(state, name, k, len(step.tokens))
+            forced = step.accepted - step.held
+            self._weigh(state, name, k, max(1, len(step.tokens) - forced))
         for key in self._count(state, name, draft.evidence, accepted, rejected):
             attempt = state.probing.get(key)
             if attempt is not None and k > attempt.best and (accepted > attempt.best or rejected):

@@ -25,7 +25,8 @@ class Trace(Observer):
 
     Lines: `{"event": "start", slot, prompt_tokens, cached, token}`, `{"event": "step", slot,
     position, anchor, draft, source, accepted, tokens}`, `{"event": "finish", slot, reason,
-    detail, tokens}`.
+    detail, tokens}`. With a constraint, `forced` of the last drafts are its own, and `barred` of
+    the drafter's were cut off before them.
     """
 
     Config = TraceConfig
@@ -78,6 +79,8 @@ class Trace(Observer):
                 anchor=sequence.tokens[position],
                 draft=list(step.draft.tokens),
                 source=step.draft.source,
+                forced=step.draft.forced,
+                barred=step.draft.barred,
                 accepted=step.accepted,
                 tokens=list(step.tokens),
             )

@@ -31,6 +31,7 @@ from outrider import (
     Distribution,
     Draft,
     ModelInfo,
+    Pipeline,
     RequestError,
     Runtime,
     Sampler,
@@ -127,6 +128,10 @@ class SyntheticSampler(Sampler):
         _log.warning("drafts are accepted at random for a benchmark: the output is not valid")
         self._inner.open(runtime)
         self._eog = runtime.engine.vocabulary.eog
+
+    def ready(self, pipeline: Pipeline) -> None:
+        """Tell the nested sampler."""
+        self._inner.ready(pipeline)
 
     def close(self) -> None:
         """Close the nested sampler."""

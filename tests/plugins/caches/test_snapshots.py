@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from outrider import OutriderError, Pipeline, Request
+from outrider import EngineError, OutriderError, Pipeline, Request
 from outrider_snapshots import store as store_module
 from outrider_snapshots.directory import Directory
 from outrider_snapshots.packing import key_of, pack, token_array
@@ -519,3 +519,26 @@ def test_pausing_for_a_snapshot_does_not_change_the_answer(pipeline, cold):
     history = talk(pipeline, 300)
     with_pauses = run(pipeline, history, answer=30)
     assert_same_as_cold(with_pauses, cold)
+
+
+@pytest.mark.parametrize("error", [EngineError("no memory for it"), MemoryError()])
+def test_a_snapshot_that_cannot_be_taken_fails_no_request(
+    scripted_pipeline, monkeypatch, caplog, error
+):
+    pipeline = scripted_pipeline({"cache": {"use": "snapshots", "min_tokens": 2, "every": 0}})
+    first, second = [260, 261, 262], [263, 264, 265]
+    pipeline.generate(first, max_tokens=6)
+
+    def fail(slot):
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(pipeline.decoder.states, "snapshot", fail)
+        assert len(pipeline.generate(second, max_tokens=6).token_ids) == 6
+        assert len(pipeline.generate(first, max_tokens=6).token_ids) == 6
+    assert "could be taken" in caplog.text
+    assert pipeline.cache.statistics()["unusable"]["not saved"] > 0
+    kept = pipeline.generate([*second, 266], max_tokens=6)
+    again = pipeline.start(Request(prompt=[*first, 267], max_tokens=2))
+    assert len(kept.token_ids) == 6
+    assert again.cached > 0

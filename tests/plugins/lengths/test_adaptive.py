@@ -245,6 +245,28 @@ def test_the_only_drafter_is_left_alone_as_well():
     assert step(request(), 4) > 0
 
 
+@pytest.mark.parametrize("legal", [0, 2])
+def test_tokens_that_a_constraint_forces_say_nothing_for_the_drafter(cascaded, legal):
+    """Its drafts are illegal after the first `legal` tokens; what is forced instead holds."""
+
+    def step(sequence):
+        cascaded.choose([sequence])
+        k = cascaded.decide(sequence, "suffix", 4, 3).length
+        draft = Draft(list(range(k)), None, "suffix", 3) if k else Draft()
+        draft = draft.constrained(min(k, legal), [9] * (4 - min(k, legal)))
+        taken = Step(draft, 4, (*draft.tokens, 0), 0)
+        cascaded.observe([sequence], [taken], 1.0, 260.0)
+        return k
+
+    for _ in range(10):
+        sequence = request()
+        lengths = [step(sequence) for _ in range(30)]
+    known = cascaded.statistics()["acceptance"]["suffix/3"]
+    assert known[legal] < 0.7  # it would be above 0.95
+    assert not legal or min(known[:legal]) > 0.9
+    assert max(lengths[10:]) <= legal
+
+
 def test_what_does_not_pay_is_thought_about_ever_more_rarely(cascaded, monkeypatch):
     bad = request()
     for _ in range(40):
