@@ -77,9 +77,7 @@ class Draft:
         if not barred and not forced:
             return self
         q = None if self.q is None else [*self.q[:legal], *([None] * len(forced))]
-        return Draft(
-            [*tokens[:legal], *forced], q, self.source, self.evidence, len(forced), barred
-        )
+        return Draft([*tokens[:legal], *forced], q, self.source, self.evidence, len(forced), barred)
 
 
 NO_DRAFT = Draft()

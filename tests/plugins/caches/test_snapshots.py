@@ -527,18 +527,19 @@ def test_a_snapshot_that_cannot_be_taken_fails_no_request(
 ):
     pipeline = scripted_pipeline({"cache": {"use": "snapshots", "min_tokens": 2, "every": 0}})
     first, second = [260, 261, 262], [263, 264, 265]
-    pipeline.generate(first, max_tokens=6)
+    pipeline.generate(first, max_tokens=24)
 
     def fail(slot):
         raise error
 
     with monkeypatch.context() as broken:
         broken.setattr(pipeline.decoder.states, "snapshot", fail)
-        assert len(pipeline.generate(second, max_tokens=6).token_ids) == 6
-        assert len(pipeline.generate(first, max_tokens=6).token_ids) == 6
+        assert len(pipeline.generate(second, max_tokens=24).token_ids) == 24
+        said = pipeline.generate(first, max_tokens=24).token_ids
+        assert len(said) == 24
     assert "could be taken" in caplog.text
     assert pipeline.cache.statistics()["unusable"]["not saved"] > 0
-    kept = pipeline.generate([*second, 266], max_tokens=6)
-    again = pipeline.start(Request(prompt=[*first, 267], max_tokens=2))
-    assert len(kept.token_ids) == 6
+    kept = pipeline.generate([*second, 266], max_tokens=24)
+    again = pipeline.start(Request(prompt=[*first, *said, 267], max_tokens=2))
+    assert len(kept.token_ids) == 24
     assert again.cached > 0
