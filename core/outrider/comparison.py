@@ -81,7 +81,8 @@ def count_continuations(
 ) -> Counts:
     """How often each continuation (tokens `FIRST` to `LAST`) comes out, one draw a seed.
 
-    As many run at once as the pipeline has room for; a prefix cache is offered the prompt.
+    A sampler without a seed is greedy, and says the same every time. As many run at once as the
+    pipeline has room for; a prefix cache is offered the prompt.
     """
     counts: Counts = Counter()
     left = list(seeds)
@@ -89,7 +90,7 @@ def count_continuations(
     while left:
         sequences: list[Seq] = []
         for seed in left[:together]:
-            settings = {**sampling, "seed": seed}
+            settings = {**sampling, **_sampling(pipeline, seed)}
             request = Request(prompt, sampling=settings, history=len(prompt) - 1, ignore_eog=True)
             sequences.append(pipeline.start(request))
         del left[:together]

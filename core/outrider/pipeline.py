@@ -210,9 +210,11 @@ class Pipeline:
             )
 
     def _defaults(self, kind: str) -> list[Any]:
+        """Everything of a kind that can be used without being configured."""
         return [
             self.build(kind, ComponentSpec(entry.name, entry.cls.Config(), kind))
             for entry in self.registry.entries(kind)
+            if all(f.default is not attrs.NOTHING for f in attrs.fields(entry.cls.Config) if f.init)
         ]
 
     def _components(self) -> Iterator[tuple[str, Component]]:

@@ -196,7 +196,10 @@ class Registry:
             self._manager.register(module, name=source.plugin)
             self._manager.check_pending()
             offers = self._collect(module, source)
-            models = self._offers(module, "outrider_models", source)
+            models = {
+                name: _model_file(name, path, source)
+                for name, path in self._offers(module, "outrider_models", source).items()
+            }
             for entry in offers:
                 problem = contract_problem(KINDS[entry.kind], entry.cls)
                 if problem:
@@ -225,7 +228,7 @@ class Registry:
             self.failures.append(Failure(source, claim))
         for name, path in models.items():
             if name not in disputed:
-                self._models[name] = (Path(path), source)
+                self._models[name] = (path, source)
 
     def _forget(self, module: ModuleType) -> None:
         if self._manager.is_registered(module):
@@ -261,6 +264,9 @@ class Registry:
                 f"{hook} of {source} returned {type(offers).__name__}; expected a mapping from "
                 "name to class"
             )
+        for name in offers:  # pyright: ignore[reportUnknownVariableType]
+            if not isinstance(name, str):
+                raise PluginError(f"{hook} of {source} offers the name {name!r}; expected a text")
         return dict(offers)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
     def _claim(self, entry: Entry) -> str:
@@ -387,6 +393,12 @@ def contract_problem(kind: Kind, cls: Any) -> str | None:
             arguments = ", ".join(expected)
             return f"{cls.__qualname__}.{name} must take ({arguments}): {error}"
     return None
+
+
+def _model_file(name: str, path: Any, source: Source) -> Path:
+    if isinstance(path, (str, os.PathLike)):
+        return Path(path)  # pyright: ignore[reportUnknownArgumentType]
+    raise PluginError(f"outrider_models of {source} offers {name!r}: {path!r}; expected a path")
 
 
 def _positional(method: Any) -> list[str]:

@@ -149,3 +149,17 @@ def test_a_plot_is_written_or_the_missing_library_named(
 
 def test_the_command_is_installed() -> None:
     assert command.name == "compare"
+
+
+def test_a_greedy_pipeline_and_a_sampling_one_are_compared(
+    invoke, files: dict[str, Path], tmp_path: Path
+) -> None:
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("x = x + 1\ny = y + 1\nz =")
+    common = ["--json", "--prompts", prompts, "--seeds", 20, "--repeats", 1, "-n", 4]
+    code, out, err = invoke(files["plain"], files["hot"], *common)
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["divergences"] is None
+    assert found["distance"]["noise_floor"] == 0
+    assert found["distance"]["between"] > 0.5

@@ -6,8 +6,19 @@ import types
 from pathlib import Path
 from types import SimpleNamespace
 
+import attrs
 import pytest
-from outrider import ConfigError, Draft, Drafter, ModelError, Pipeline, PluginError, hookimpl
+from outrider import (
+    ChatTemplate,
+    ConfigError,
+    Draft,
+    Drafter,
+    ModelError,
+    Pipeline,
+    PluginError,
+    StateRollback,
+    hookimpl,
+)
 from outrider.plugins import KINDS, Registry, Source, contract_problem
 from outrider.testing import module_offering
 from outrider.yamlfile import nearest
@@ -480,3 +491,42 @@ def test_one_file_plugins_stay_with_their_pipeline(tmp_path):
     Pipeline.load(pipeline, overrides=["drafter=twice"])
     with pytest.raises(ConfigError, match="no drafter named 'twice'"):
         Pipeline.load(overrides=["drafter=twice"])
+
+
+@pytest.mark.parametrize(
+    ("models", "message"),
+    [
+        ({"tiny": 7}, "offers 'tiny': 7; expected a path"),
+        ({"good": "a.gguf", "tiny": None}, "offers 'tiny': None; expected a path"),
+        ({7: "a.gguf"}, "offers the name 7; expected a text"),
+    ],
+)
+def test_models_of_wrong_types_are_refused_with_all_of_the_plugin(models, message):
+    module = offering("mine", RepeatLast)
+    module.outrider_models = hookimpl(lambda: models)
+    registry = Registry()
+    with pytest.raises(PluginError, match=message):
+        registry.add(module, source("one"))
+    assert registry.find("drafter", "mine") is None
+    assert not registry.models()
+
+
+@pytest.mark.parametrize(
+    ("kind", "base"), [("template", ChatTemplate), ("rollback", StateRollback)]
+)
+def test_what_cannot_be_used_without_an_option_is_not_chosen_automatically(
+    scripted_pipeline, kind, base
+):
+    @attrs.frozen
+    class Config:
+        path: str
+
+    required = {
+        name: lambda self, *arguments: None
+        for alternatives in KINDS[kind].required
+        for name in alternatives
+    }
+    mine = type("Mine", (base,), {**required, "Config": Config, "cost": -1})
+    pipeline = scripted_pipeline({"drafter": "suffix"}, offers={kind: {"mine": mine}})
+    assert pipeline.generate([260, 261], max_tokens=3).token_ids
+    assert "mine" not in pipeline.plan().values()

@@ -99,6 +99,7 @@ class LlamaEngine(Component):
         config = self.config
         self.info = plan.model
         self._plan = plan
+        self.__dict__.pop("fingerprint", None)  # the file may be another one since
         rows = plan.max_sequences * (plan.max_draft + 1)
         least = {
             "ubatch": config.ubatch, "batch": config.batch, "context": self._context_size(),

@@ -354,6 +354,11 @@ class MtpDrafter(Drafter):
             raise EngineError("the saved MTP state does not fit this model")
         if size:
             self._context.load(slot.id, data[end:])
+        else:
+            self._context.clear(slot.id)
+        if self._context.length(slot.id) != cached:
+            self._context.clear(slot.id)
+            raise EngineError("the saved MTP state does not fit this model")
         state.base = state.cached = cached
         state.count = count
         state.buffer[:count] = np.frombuffer(data[start:end], np.float32).reshape(count, width)

@@ -7,8 +7,10 @@ import hashlib
 import json
 import os
 from pathlib import Path
+from typing import Any
 
-from outrider import Pipeline
+import attrs
+from outrider import Component, Pipeline
 
 from outrider_lengths.costs import CostTable
 
@@ -16,17 +18,28 @@ _FORMAT = 1
 
 
 def cost_key(pipeline: Pipeline) -> str:
-    """What costs depend on: the engine (model, build, devices, options) and the components."""
+    """What costs depend on: the engine (model, build, devices, options) and the components.
+
+    Options count, as `sample` of a drafter makes drafting dearer; a seed does not.
+    """
     parts = (
         _FORMAT,
         pipeline.engine.cost_key,
         pipeline.drafter.fingerprint(),
+        _options(pipeline.drafter),
         pipeline.sampler.name,
         pipeline.sampler.greedy,
+        _options(pipeline.sampler),
         pipeline.verifier.name,
         pipeline.rollback.name,
     )
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+
+
+def _options(component: Component) -> list[tuple[str, Any]]:
+    config = component.config
+    names = [field.name for field in attrs.fields(type(config)) if field.name != "seed"]
+    return [(name, getattr(config, name)) for name in names]
 
 
 class Store:

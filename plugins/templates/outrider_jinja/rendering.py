@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from outrider import Prompt, RequestError
+from outrider import Prompt, RequestError, Runtime
 from outrider.chat import QWEN_EFFORTS, ChatRequest
 
 from outrider_jinja.sandbox import render_template
@@ -25,6 +25,17 @@ class JinjaRenderer:
     eos: str = ""
     adds_bos: bool = False
     """The tokenizer puts the first token there by itself; a template's own copy is dropped."""
+
+    def opened(self, runtime: Runtime) -> JinjaRenderer:
+        """The same with the tokens of the model: the first and the last one of a text."""
+        metadata, vocabulary = runtime.engine.info.metadata, runtime.engine.vocabulary
+        pieces: dict[str, str] = {}
+        for name in ("bos", "eos"):
+            token = metadata.get(f"tokenizer.ggml.{name}_token_id")
+            if isinstance(token, int):
+                pieces[name] = vocabulary.piece(token).decode(errors="replace")
+        adds_bos = bool(pieces.get("bos")) and bool(vocabulary.tokenize("", bos=True))
+        return attrs.evolve(self, adds_bos=adds_bos, **pieces)
 
     @functools.cached_property
     def typed_content(self) -> bool:

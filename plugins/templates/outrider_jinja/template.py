@@ -70,16 +70,9 @@ class JinjaTemplate(ChatTemplate):
         return None
 
     def open(self, runtime: Runtime) -> None:
-        """Learn the tokens that a template may name: the first and the last of a text."""
+        """Learn the tokens that a template may name."""
         assert self._renderer is not None
-        metadata, vocabulary = runtime.engine.info.metadata, runtime.engine.vocabulary
-        pieces: dict[str, str] = {}
-        for name in ("bos", "eos"):
-            token = metadata.get(f"tokenizer.ggml.{name}_token_id")
-            if isinstance(token, int):
-                pieces[name] = vocabulary.piece(token).decode(errors="replace")
-        adds_bos = bool(pieces.get("bos")) and bool(vocabulary.tokenize("", bos=True))
-        self._renderer = attrs.evolve(self._renderer, adds_bos=adds_bos, **pieces)
+        self._renderer = self._renderer.opened(runtime)
 
     def render(self, request: Mapping[str, Any]) -> Prompt:
         """The prompt of an OpenAI-shaped request body."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import attrs
-from outrider import Prompt, RequestError
+from outrider import Prompt, RequestError, Runtime
 from outrider.chat import ChatRequest, write_json
 
 from outrider_qwen.dialects import Dialect, History
@@ -67,6 +67,10 @@ class NativeRenderer:
     """Reads and renders requests for one dialect."""
 
     dialect: Dialect
+
+    def opened(self, runtime: Runtime) -> NativeRenderer:
+        """The same: a dialect names its tokens itself."""
+        return self
 
     def read(self, body: Mapping[str, Any] | bytes | str, *, images: bool = False) -> ChatRequest:
         """The request in template form. Raises RequestError."""

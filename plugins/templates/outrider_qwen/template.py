@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import attrs
-from outrider import Assembly, ChatTemplate, ModelInfo, Prompt
+from outrider import Assembly, ChatTemplate, ModelInfo, Prompt, Runtime
 from outrider.chat import AnswerParser, ChatRequest
 from outrider_jinja.template import read_template
 
 
 class Renderer(Protocol):
     """Reads requests and renders them: natively, or with the model's own template text."""
+
+    def opened(self, runtime: Runtime) -> Renderer:
+        """The same, when the model's tokens are known."""
+        ...
 
     def read(self, body: Mapping[str, Any] | bytes | str, *, images: bool = False) -> ChatRequest:
         """The request in template form."""
@@ -71,6 +75,11 @@ class QwenTemplate(ChatTemplate):
         self._renderer = JinjaRenderer(text)
         self.note = f"jinja, because the template is not one rendered to the byte: {found.reason}"
         return None
+
+    def open(self, runtime: Runtime) -> None:
+        """Learn the model's tokens, if the text names any."""
+        assert self._renderer is not None
+        self._renderer = self._renderer.opened(runtime)
 
     def render(self, request: Mapping[str, Any]) -> Prompt:
         """The prompt of an OpenAI-shaped request body."""

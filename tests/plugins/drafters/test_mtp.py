@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from collections.abc import Iterator
 
 import pytest
 from bench import prompts
-from outrider import ConfigError, Pipeline, Request
+from outrider import ConfigError, EngineError, Pipeline, Request
 from outrider.divergence import first_divergence
 
 from tests.conftest import ROOT, THREADS
@@ -124,6 +125,19 @@ def test_a_snapshot_continues_with_the_same_drafts(mtp, chosen):
     sequence.tokens[:] = tokens
     assert go_on() == expected
     assert sequence.tokens == after
+    decoder.abandon(sequence)
+
+
+def test_a_state_whose_length_was_changed_does_not_load(mtp, chosen):
+    decoder = mtp.decoder
+    sequence = mtp.start(request(chosen[0], 200))
+    for _ in range(3):
+        decoder.step([sequence])
+    data = bytearray(mtp.drafter.snapshot(sequence.slot))
+    (cached,) = struct.unpack_from("<I", data)
+    struct.pack_into("<I", data, 0, cached + 1)
+    with pytest.raises(EngineError, match="does not fit this model"):
+        mtp.drafter.restore(sequence.slot, bytes(data))
     decoder.abandon(sequence)
 
 

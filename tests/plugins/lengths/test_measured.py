@@ -119,3 +119,16 @@ def test_a_folder_that_cannot_be_written_costs_a_measurement_only(tmp_path):
 def test_impossible_acceptance_is_refused_before_anything_is_loaded():
     with pytest.raises(ConfigError, match="acceptance: expected rates from 0 to 1"):
         make_pipeline(keys(acceptance=[1.5]))
+
+
+def test_options_of_drafter_and_sampler_are_another_measurement_but_a_seed_is_none(tmp_path):
+    found = []
+    for options in ({}, {"temperature": 0.7}, {"temperature": 0.7, "seed": 3}):
+        data = {**keys(folder=str(tmp_path)), "sampler": {"use": "rejection", **options}}
+        with opened(data) as pipeline:
+            found.append(cost_key(pipeline))
+    data["drafter"] = {"use": "echo", "accuracy": [0.4321]}
+    with opened(data) as pipeline:
+        found.append(cost_key(pipeline))
+    assert found[1] == found[2]
+    assert len(set(found)) == 3

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 import pytest
-from outrider import RequestError
+from outrider import Pipeline, RequestError
 from outrider_jinja.rendering import JinjaRenderer
 from outrider_jinja.sandbox import render_template
+
+from tests.plugins.templates.vectors import template_text
 
 TALK = {"messages": [{"role": "user", "content": "q"}]}
 
@@ -78,3 +81,20 @@ def test_the_generation_prompt_is_what_the_template_adds() -> None:
     renderer = JinjaRenderer("{{ messages[0].content }}{% if add_generation_prompt %}A:{% endif %}")
     prompt = renderer.render(renderer.read(TALK))
     assert (prompt.text, prompt.text[: prompt.history]) == ("qA:", "q")
+
+
+def test_qwen_renders_a_foreign_text_with_the_models_tokens(tmp_path: Path) -> None:
+    """A text of the family that `qwen` does not know is `jinja`'s to the byte."""
+    text = template_text("qwen3.5").replace("You are", "You really are", 1)
+    file = tmp_path / "mine.jinja"
+    file.write_text("{{ eos_token }}<function=<tool_call><think>" + text, encoding="utf-8")
+    found = []
+    for use in ("jinja", "qwen"):
+        template = f"template={{use: {use}, file: {file}}}"
+        with Pipeline.load(overrides=[template, "engine.threads=1"]).open() as pipeline:
+            assert pipeline.template is not None
+            found.append(pipeline.template.render(TALK).text)
+            if use == "qwen":
+                assert "jinja, because" in str(pipeline.template.statistics()["rendering"])
+    assert found[0] == found[1]
+    assert found[0].startswith("<|im_end|><function=")
