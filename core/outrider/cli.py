@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -25,6 +26,7 @@ from outrider.schema import pipeline_schema
 from outrider.sequence import Request
 from outrider.settings import raise_problems, read_config, read_document, registry_for
 
+FAILURE = 1
 USAGE_ERROR = 2
 _stderr = Console(stderr=True)
 
@@ -39,6 +41,10 @@ class Group(click.Group):
         except OutriderError as error:
             click.echo(f"outrider: {error}", err=True)
             sys.exit(USAGE_ERROR)
+        except OSError as error:
+            # a full disk behind standard output, say; click takes care of a closed pipe
+            click.echo(f"outrider: {error}", err=True)
+            sys.exit(FAILURE)
 
 
 @click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
@@ -125,7 +131,7 @@ def generate(
     assembled = Pipeline.load(pipeline, model=model, overrides=overrides)
     if trace is not None:
         assembled.trace(trace)
-    sampling = _sampling(assembled, seed)
+    sampling = {} if seed is None else {"seed": seed}
     with opened(assembled, quiet=quiet) as ready:
         if not quiet:
             _stderr.print(_plan_line(ready.plan()), style="dim", highlight=False)
@@ -150,7 +156,7 @@ def generate(
             }
             if result.logprobs:
                 answer["logprobs"] = [attrs.asdict(entry) for entry in result.logprobs]
-            click.echo(json.dumps(answer, ensure_ascii=False))
+            click.echo(json.dumps(answer))
             return
         click.echo()
         if not quiet:
@@ -228,6 +234,10 @@ def schema(pipeline: Path | None) -> None:
 
 def main() -> None:
     """Entry point of the `outrider` script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # a terminal that cannot show a character gets its number, instead of ending us
+            stream.reconfigure(errors="backslashreplace")
     try:
         installed().add_commands(cli)
     except OutriderError as error:
@@ -260,12 +270,6 @@ def _decoded(data: bytes, where: str) -> str:
             f"{where} is not UTF-8 text: byte {error.start} is {data[error.start]:#04x}; "
             "convert it, for example with iconv"
         ) from None
-
-
-def _sampling(pipeline: Pipeline, seed: int | None) -> dict[str, Any]:
-    if seed is None or not hasattr(pipeline.sampler.config, "seed"):
-        return {}
-    return {"seed": seed}
 
 
 def _request(pipeline: Pipeline, text: str, raw: bool) -> Request:

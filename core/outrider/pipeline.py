@@ -154,11 +154,6 @@ class Pipeline:
         self.observers = [
             cast(Observer, self.build("observer", s)) for s in config.lists["observers"]
         ]
-        bound = self.drafter.max_draft
-        self.max_draft = (
-            self.draft_length.max if bound is None else min(self.draft_length.max, bound)
-        )
-        self.padding = self.draft_length.padding if self.max_draft else 0
         problems = [
             f"{config.name}: {kind}: {component.name} cannot be used: {reason}"
             for kind, component in self._components()
@@ -171,6 +166,11 @@ class Pipeline:
             if layer not in range(self.model.n_layer)
         ]
         raise_problems(problems)
+        bound = self.drafter.max_draft
+        self.max_draft = (
+            self.draft_length.max if bound is None else min(self.draft_length.max, bound)
+        )
+        self.padding = self.draft_length.padding if self.max_draft else 0
 
     def _component(self, key: str) -> Component:
         spec = self.config.components[key]

@@ -18,6 +18,7 @@ DEFAULT_PIPELINE = """
 model: outrider-nano
 drafter:
   use: cascade
+  skip_unsupported: true
   of:
     - {use: suffix}
     - {use: mtp}

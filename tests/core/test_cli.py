@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
+from outrider import Pipeline
 from outrider.cli import cli, main
 
 ROOT = Path(__file__).parents[2]
@@ -111,10 +112,16 @@ def test_a_trace_has_a_line_for_every_step(tmp_path):
     ],
 )
 def test_mistakes_are_told_before_anything_is_loaded(monkeypatch, arguments, message):
-    from outrider.pipeline import Pipeline
-
     monkeypatch.setattr(Pipeline, "open", lambda *a, **k: pytest.fail("weights were loaded"))
     assert message in mistake("generate", *arguments)
+
+
+def test_a_seed_for_a_sampler_without_one_names_the_one_that_has_it():
+    message = mistake("generate", "x", "-q", "--seed", "3", *SCRIPTED)
+    assert "seed: the sampler 'greedy' always takes the most likely token" in message
+    assert "--set sampler.use=rejection" in message
+    sampling = ("--set", "sampler.use=rejection", "--seed", "3")
+    assert run("generate", "x", "-q", *sampling, *SCRIPTED).exit_code == 0
 
 
 def test_an_empty_prompt_on_stdin_and_in_a_file(tmp_path):
@@ -149,6 +156,27 @@ def test_a_trace_where_nothing_can_be_written(tmp_path):
     trace = "/proc/trace.jsonl" if os.access(locked, os.W_OK) else locked / "t.jsonl"
     message = mistake("generate", "x", "--trace", trace, *SCRIPTED)
     assert f"the trace file {trace} cannot be written: " in message
+
+
+@pytest.mark.parametrize(
+    ("target", "encoding", "code", "said"),
+    [
+        ("/dev/full", "utf-8", 1, "No space left on device"),
+        ("/dev/null", "ascii", 0, ""),
+    ],
+)
+def test_an_output_that_takes_no_more_or_not_all_characters(target, encoding, code, said):
+    command = [sys.executable, "-c", "from outrider.cli import main; main()", "generate", "-q"]
+    environment = os.environ | {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    with Path(target).open("w") as out:
+        words = ["--raw", "馬 车", "-n", "40", *SCRIPTED]
+        done = subprocess.run(
+            [*command, *words], stdout=out, stderr=subprocess.PIPE, text=True, env=environment,
+            check=False,
+        )  # fmt: skip
+    assert "Traceback" not in done.stderr
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
 
 
 def test_a_real_process_prints_one_message_and_no_traceback():
@@ -201,6 +229,17 @@ def dense(tmp_path_factory):
 def test_a_dense_model_with_the_mtp_drafter(dense):
     message = mistake("generate", "x", "-m", dense, "--set", "drafter=mtp")
     assert "mtp cannot be used: dense.gguf (llama) has no multi-token-prediction head" in message
+
+
+def test_a_model_without_a_head_goes_without_the_default_drafter_that_needs_it(dense, caplog):
+    pipeline = Pipeline.load(model=str(dense))
+    assert [drafter.name for drafter in pipeline.drafter.parts] == ["suffix"]
+    assert not pipeline.drafter.needs.nextn
+    assert "left out of the cascade: mtp: dense.gguf (llama) has no multi-token" in caplog.text
+    refused = ("--set", "drafter.skip_unsupported=false")
+    assert "mtp: dense.gguf (llama) has no" in mistake("generate", "x", "-m", dense, *refused)
+    lone = ("--set", "drafter={use: cascade, skip_unsupported: true, of: [mtp]}")
+    assert "mtp: dense.gguf (llama) has no" in mistake("generate", "x", "-m", dense, *lone)
 
 
 def test_a_dense_model_is_told_apart_by_its_header(dense, tmp_path):

@@ -151,6 +151,10 @@ def prune(
     """Delete the least recently used snapshots, and blocks that none needs."""
     if not everything and limit is None and older_than is None:
         raise ConfigError("say what to delete: --limit SIZE, --older-than AGE, or --all")
+    if everything and (limit is not None or older_than is not None):
+        raise ConfigError(
+            "--all deletes everything; leave it out to keep what --limit or --older-than would keep"
+        )
     directory = _directory(path, pipeline)
     try:
         most = ByteSize.parse(limit) if limit is not None else 1 << 62

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence as ListOf
 
 import attrs
@@ -24,6 +25,8 @@ from outrider import (
     hookimpl,
 )
 
+log = logging.getLogger("outrider.cascade")
+
 
 class NoDrafter(Drafter):
     """Never proposes anything: plain decoding."""
@@ -41,6 +44,8 @@ class CascadeConfig:
 
     of: tuple[DrafterSpec, ...] = attrs.field(validator=validators.min_len(1))
     """Drafters, asked in this order."""
+    skip_unsupported: bool = False
+    """Do without the drafters that cannot serve the model, instead of refusing it."""
 
 
 @attrs.define
@@ -78,20 +83,33 @@ class CascadeDrafter(Drafter):
 
     def __init__(self, config: CascadeConfig, assembly: Assembly) -> None:
         super().__init__(config, assembly)
-        self.drafters = self.parts = [assembly.drafter(spec) for spec in config.of]
-        bounds = [d.max_draft for d in self.drafters]
+        self.config: CascadeConfig = config
+        self._take([assembly.drafter(spec) for spec in config.of])
+
+    def _take(self, drafters: list[Drafter]) -> None:
+        self.drafters = self.parts = drafters
+        bounds = [d.max_draft for d in drafters]
         self.max_draft = None if None in bounds else max(b for b in bounds if b is not None)
         needs = Needs()
-        for drafter in self.drafters:
+        for drafter in drafters:
             needs |= drafter.needs
         self.needs = needs
 
     def unsupported_reason(self, model: ModelInfo) -> str | None:
-        """Every drafter must be able to serve the model."""
+        """Every drafter must be able to serve the model, or is left out if that is wanted."""
+        able: list[Drafter] = []
+        reasons: list[str] = []
         for drafter in self.drafters:
             reason = drafter.unsupported_reason(model)
-            if reason:
-                return f"{drafter.name}: {reason}"
+            if reason is None:
+                able.append(drafter)
+            else:
+                reasons.append(f"{drafter.name}: {reason}")
+        if reasons and not (able and self.config.skip_unsupported):
+            return reasons[0]
+        for reason in reasons:
+            log.warning("left out of the cascade: %s", reason)
+        self._take(able)
         return None
 
     def open(self, runtime: Runtime) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as ListOf
+from typing import Any
 
-from outrider import Accepted, Draft, Runtime, Sampler, Sequence, hookimpl
+from outrider import Accepted, Draft, RequestError, Runtime, Sampler, Sequence, hookimpl
 from outrider.native import RowSampler, SamplingOptions
 
 MOST_LIKELY = SamplingOptions(temperature=0)
@@ -23,6 +25,17 @@ class GreedySampler(Sampler):
         """Remember the target."""
         self._target = runtime.engine.target
         self._kernel = RowSampler(self._target.n_vocab)
+
+    def settings(self, overrides: Mapping[str, Any]) -> Any:
+        """There is nothing to set: of all options only a temperature of 0 says the same."""
+        wishes = [k for k, v in overrides.items() if k != "temperature" or v != 0]
+        if wishes:
+            raise RequestError(
+                f"{', '.join(wishes)}: the sampler {self.name!r} always takes the most likely "
+                "token and has no options; one that draws is `rejection` (in the pipeline file "
+                "`sampler: rejection`, on the command line `--set sampler.use=rejection`)"
+            )
+        return self.config
 
     def accept(
         self, sequences: ListOf[Sequence], drafts: ListOf[Draft], rows: ListOf[int]

@@ -16,13 +16,17 @@ def _number(low: float, high: float = math.inf, *, above: bool = False) -> Any:
 
     def check(_: Any, attribute: attrs.Attribute[Any], value: float) -> None:
         if not math.isfinite(value) or value < low or value > high or (above and value == low):
-            bound = f"more than {low:g}" if above else f"at least {low:g}"
+            bound = f"more than {low:.10g}" if above else f"at least {low:.10g}"
             wanted = f"a number, {bound}" if math.isfinite(low) else "a finite number"
             if math.isfinite(high):
-                wanted += f" and at most {high:g}"
-            raise ValueError(f"{attribute.name} is {value:g}; expected {wanted}")
+                wanted += f" and at most {high:.10g}"
+            raise ValueError(f"{attribute.name} is {value:.10g}; expected {wanted}")
 
     return check
+
+
+_MOST = 2**31 - 1
+"""What the kernels take for a number of tokens."""
 
 
 def _temperature(_: Any, __: attrs.Attribute[Any], value: float) -> None:
@@ -41,7 +45,7 @@ def _logit_bias(_: Any, __: attrs.Attribute[Any], value: Mapping[int, float]) ->
 
 
 def _top_log_probs(_: Any, __: attrs.Attribute[Any], value: int | None) -> None:
-    if value is not None and value < 0:
+    if value is not None and not 0 <= value <= _MOST:
         raise ValueError(f"logprobs is {value}; expected how many top tokens to list, 0 or more")
 
 
@@ -56,7 +60,7 @@ class RejectionConfig:
 
     temperature: float = attrs.field(default=1.0, validator=_temperature)
     """0: the most likely token."""
-    top_k: int = attrs.field(default=0, validator=_number(0))
+    top_k: int = attrs.field(default=0, validator=_number(0, _MOST))
     """Keep the k most likely tokens; 0: all."""
     top_p: float = attrs.field(default=1.0, validator=_number(0, 1, above=True))
     """Keep the fewest tokens that together have this probability; 1: all."""
@@ -68,7 +72,7 @@ class RejectionConfig:
     """Subtracted once from the logit of a token seen lately."""
     frequency_penalty: float = attrs.field(default=0.0, validator=_number(-math.inf))
     """Subtracted once for each time a token was seen lately."""
-    penalty_last_n: int = attrs.field(default=64, validator=_number(-1))
+    penalty_last_n: int = attrs.field(default=64, validator=_number(-1, _MOST))
     """What "lately" means, in tokens, the prompt's included; -1: since the beginning."""
     logit_bias: Mapping[int, float] = attrs.field(factory=dict, validator=_logit_bias)
     """Added to the logits of these token ids before anything else; -.inf bans a token."""

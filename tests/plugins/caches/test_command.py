@@ -104,7 +104,15 @@ class TestPrune:
         assert len(directory.entries()) == 2
 
     @pytest.mark.parametrize(
-        "arguments", [(), ("--limit", "much"), ("--older-than", "long")], ids=str
+        "arguments",
+        [
+            (),
+            ("--limit", "much"),
+            ("--older-than", "long"),
+            ("--limit", "1GiB", "--all"),
+            ("--older-than", "7d", "--all"),
+        ],
+        ids=str,
     )
     def test_it_says_what_it_expects(self, directory, arguments):
         result = outrider_cache("prune", "-d", str(directory.root), *arguments)

@@ -419,6 +419,12 @@ def test_greedy_decoding_names_the_position_too(bad: float) -> None:
         ({"temperature": -1.0}, "temperature is -1; expected 0"),
         ({"temperature": 1e-9}, "expected 0 .* or at least 0.001"),
         ({"top_p": 0.0}, "top_p is 0; expected a number, more than 0 and at most 1"),
+        ({"top_k": 2**31}, "top_k is 2147483648; expected a number, at least 0 and at most"),
+        (
+            {"penalty_last_n": 2**31},
+            "penalty_last_n is 2147483648; expected a number, at least -1",
+        ),
+        ({"logprobs": 2**31}, "logprobs is 2147483648; expected how many top tokens"),
         ({"top_k": -3}, "top_k is -3; expected a number, at least 0"),
         ({"min_p": 1.5}, "min_p is 1.5"),
         ({"repetition_penalty": 0.0}, "repetition_penalty is 0; expected a number, more than 0"),
