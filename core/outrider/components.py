@@ -456,6 +456,8 @@ class ConstraintFactory(Component):
     """Makes a `Constraint` for each request that asks for one."""
 
     kind = "constraint"
+    fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields of a request body that it reads; `Pipeline.chat` refuses what nobody reads."""
 
     def make(self, request: Mapping[str, Any], prompt: Prompt | None) -> Constraint | None:
         """The constraint for an OpenAI-shaped request; None when it asks for none."""
@@ -527,6 +529,8 @@ class ChatTemplate(Component):
     kind = "template"
     cost: ClassVar[int] = 100
     """Rank when the template is chosen automatically: the lowest that serves the model."""
+    fields: ClassVar[frozenset[str]] = frozenset()
+    """Fields of a request body that it reads beyond `outrider.chat.BODY_FIELDS`."""
 
     def render(self, request: Mapping[str, Any]) -> Prompt:
         """The prompt of an OpenAI-shaped request body. Raises RequestError with the reason."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -60,10 +60,6 @@ class Result:
     stats: Mapping[str, Any]
     logprobs: tuple[LogProb, ...] = ()
     """One entry a token, when the sampler was asked for log-probabilities."""
-
-
-_TRANSLATED = {"logprobs"}
-"""Options of samplers that mean something else in an OpenAI-shaped body."""
 
 
 class Pipeline:
@@ -321,6 +317,17 @@ class Pipeline:
         """Start counting anew."""
         self.decoder.statistics = Statistics()
 
+    @contextmanager
+    def _counted_anew(self) -> Iterator[None]:
+        """A request begins, and its statistics; where it is refused the old ones stay."""
+        before = self.statistics
+        self.reset_statistics()
+        try:
+            yield
+        except BaseException:
+            self.decoder.statistics = before
+            raise
+
     def plan(self) -> dict[str, Any]:
         """What was put together, for the start-up line; the pipeline must be open."""
         memory = self.decoder.engine.memory()
@@ -387,8 +394,8 @@ class Pipeline:
 
     def run(self, request: Request, on_text: Callable[[str], None] | None = None) -> Result:
         """Decode one request to its end."""
-        self.reset_statistics()
-        sequence = self.start(request)
+        with self._counted_anew():
+            sequence = self.start(request)
         for text in self.text_of(sequence):
             if on_text is not None:
                 on_text(text)
@@ -406,14 +413,20 @@ class Pipeline:
 
         `request` are further fields of an OpenAI-shaped body (`max_tokens`, `tool_choice`,
         `response_format`, `reasoning`, …); sampler options go by their own names. Deltas are
-        handed to `on_delta` as they become certain. Raises RequestError.
+        handed to `on_delta` as they become certain. Raises RequestError, also for a field that
+        neither the template nor a constraint nor the sampler reads.
         """
+        from outrider.chat.fields import BODY_FIELDS, check_known
+
+        own = {field.name for field in attrs.fields(self.sampler.Config)} - BODY_FIELDS
+        read = [component.fields for component in (*self.constraints, self.template) if component]
+        check_known(request, BODY_FIELDS.union(own, *read))
         body: dict[str, Any] = {"messages": list(messages), **request}
         if tools is not None:
             body["tools"] = list(tools)
-        self.reset_statistics()
-        own = {field.name for field in attrs.fields(self.sampler.Config)}
-        answer = self.start_chat(body, {k: body[k] for k in own & body.keys() - _TRANSLATED})
+        answer = self.start_chat(body, {name: body[name] for name in own & body.keys()})
+        with self._counted_anew():
+            answer.start()
         for delta in answer.deltas():
             if on_delta is not None:
                 on_delta(delta)

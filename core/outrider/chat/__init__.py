@@ -5,6 +5,7 @@ of answers with tagged tool calls (`AnswerParser`), and argument types from JSON
 """
 
 from outrider.chat.body import read_json, write_json
+from outrider.chat.fields import BODY_FIELDS
 from outrider.chat.message import (
     CallArguments,
     CallFinished,
@@ -21,14 +22,12 @@ from outrider.chat.request import (
     QWEN_EFFORTS,
     ChatRequest,
     Continuation,
-    ToolChoice,
-    ToolMode,
-    Tools,
     map_effort,
-    read_tools,
 )
+from outrider.chat.tools import ToolChoice, ToolMode, Tools, read_tools
 
 __all__ = [
+    "BODY_FIELDS",
     "QWEN_EFFORTS",
     "AnswerParser",
     "CallArguments",

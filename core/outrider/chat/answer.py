@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 
 from outrider.chat.body import read_json
+from outrider.chat.fields import check_count, max_tokens, sampling_options, stop_texts
 from outrider.chat.message import Delta, Message
 from outrider.chat.parser import AnswerParser
 from outrider.components import Constraint
@@ -19,21 +20,10 @@ from outrider.constraints import together
 from outrider.errors import RequestError
 from outrider.sequence import FinishReason, Request
 from outrider.sequence import Sequence as Seq
+from outrider.step import LogProb
 
 if TYPE_CHECKING:
     from outrider.pipeline import Pipeline
-
-SAMPLING_OPTIONS = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-)
-"""Fields of a request body that are options of the sampler."""
 
 
 @attrs.frozen
@@ -55,6 +45,9 @@ class ChatResult:
     finish_detail: str
     usage: Usage
     stats: Mapping[str, Any]
+    """Of everything the pipeline has decoded since its statistics were reset."""
+    logprobs: tuple[LogProb, ...] = ()
+    """One entry a token, the thinking's included, where the request asked for them."""
 
     @property
     def content(self) -> str:
@@ -83,6 +76,7 @@ class ChatAnswer:
         if not isinstance(document, Mapping):
             raise RequestError("the request body must be a JSON object")
         self.body = cast("Mapping[str, Any]", document)
+        check_count(self.body)
         template = pipeline.template
         if template is None:
             raise RequestError(
@@ -100,12 +94,9 @@ class ChatAnswer:
         history = self.prompt.text[: self.prompt.history]
         self.request = Request(
             prompt=pipeline.tokenize(self.prompt.text),
-            max_tokens=_max_tokens(self.body),
-            stop=_stop(self.body),
-            sampling={
-                **{k: self.body[k] for k in SAMPLING_OPTIONS if self.body.get(k) is not None},
-                **(sampling or {}),
-            },
+            max_tokens=max_tokens(self.body),
+            stop=stop_texts(self.body),
+            sampling={**sampling_options(self.body), **(sampling or {})},
             constraint=self.constraint,
             history=len(pipeline.tokenize(history)),
         )
@@ -167,6 +158,7 @@ class ChatAnswer:
             finish_detail=sequence.finish.detail,
             usage=self.usage,
             stats=self._pipeline.summary(),
+            logprobs=tuple(sequence.logprobs),
         )
 
     @property
@@ -192,23 +184,3 @@ class ChatAnswer:
             if b"</think>" in vocabulary.piece(token):
                 return count + 1
         return len(new)
-
-
-def _max_tokens(body: Mapping[str, Any]) -> int | None:
-    for name in ("max_completion_tokens", "max_tokens"):
-        value = body.get(name)
-        if value is not None:
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise RequestError(f"{name} must be a whole number of at least 1, got {value!r}")
-            return value
-    return None
-
-
-def _stop(body: Mapping[str, Any]) -> tuple[str, ...]:
-    stop = body.get("stop")
-    if stop is None:
-        return ()
-    texts = [stop] if isinstance(stop, str) else stop
-    if not isinstance(texts, list) or not all(isinstance(s, str) for s in cast("list[Any]", texts)):
-        raise RequestError("stop must be a string or an array of strings")
-    return tuple(cast("list[str]", texts))

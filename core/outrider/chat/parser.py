@@ -42,16 +42,16 @@ from outrider.chat.message import (
     ToolCall,
     Violation,
 )
-from outrider.chat.request import FREE_CHOICE, ChatRequest, ToolChoice, ToolMode
+from outrider.chat.request import ChatRequest
 from outrider.chat.schema import ToolSchema, pointer, write_value
+from outrider.chat.tools import FREE_CHOICE, LONGEST_NAME, NAME, ToolChoice, ToolMode
 
 _THINK, _END_THINK = "<think>", "</think>"
 _CALL, _END_CALL = "<tool_call>", "</tool_call>"
 _FUNCTION, _END_FUNCTION = "<function=", "</function>"
 _PARAMETER, _END_PARAMETER = "<parameter=", "</parameter>"
 
-_MAX_NAME = 256
-_NAME = re.compile(rf"[^<>\n]{{1,{_MAX_NAME}}}>")
+_NAME = re.compile(f"{NAME}>")
 _MAX_TRIES = 16
 """Starts of calls in an unclosed thinking that are tried; each try reads the rest of the text."""
 _CALL_TAG = re.compile(r"<tool_call>|<function=")
@@ -345,8 +345,8 @@ class AnswerParser:
         """The name that runs up to `>`; None when there is no name."""
         if match := _NAME.match(text, at):
             return match.group()[:-1].strip(), match.end()
-        rest = text[at : at + _MAX_NAME + 1]
-        if not self._final and len(rest) <= _MAX_NAME and not re.search(r"[<>\n]", rest):
+        rest = text[at : at + LONGEST_NAME + 1]
+        if not self._final and len(rest) <= LONGEST_NAME and not re.search(r"[<>\n]", rest):
             raise _Undecided
         return None, at
 

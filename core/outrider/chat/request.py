@@ -14,39 +14,20 @@ the same bytes from the same body. On purpose different:
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import attrs
 
 from outrider.chat.body import read_json
+from outrider.chat.reading import function_of, kind_of, text_of
+from outrider.chat.tools import ToolChoice, read_tools
 from outrider.errors import RequestError
 
 QWEN_EFFORTS = ("xhigh", "medium", "low")
 """Reasoning efforts of the Qwen3.8 template, the default first."""
 
 _FOREIGN_EFFORTS = {"minimal": "low", "high": "xhigh", "max": "xhigh"}
-
-
-class ToolMode(str, enum.Enum):
-    """Whether the model may, must not, or must call a tool."""
-
-    AUTO = "auto"
-    NONE = "none"
-    REQUIRED = "required"
-
-
-@attrs.frozen
-class ToolChoice:
-    """`tool_choice` of a request; `name` when one function is demanded."""
-
-    mode: ToolMode = ToolMode.AUTO
-    name: str | None = None
-
-
-FREE_CHOICE = ToolChoice()
-"""The model decides whether to call a tool."""
 
 
 @attrs.frozen
@@ -100,6 +81,7 @@ class ChatRequest:
         notes: list[str] = []
         messages = _messages(request, images)
         tools = read_tools(request)
+        notes += tools.notes
         generation_prompt, continuation, messages = _ending(request, messages, notes)
         variables = _variables(request, efforts, notes)
         for key in ("messages", "tools"):
@@ -118,28 +100,6 @@ class ChatRequest:
             parallel_tool_calls=tools.parallel,
             notes=tuple(notes),
         )
-
-
-@attrs.frozen
-class Tools:
-    """What a request says about tools, in template form."""
-
-    offered: tuple[Mapping[str, Any], ...]
-    strict: frozenset[str]
-    """Names of the functions declared with `strict: true`."""
-    choice: ToolChoice
-    parallel: bool
-
-
-def read_tools(request: Mapping[str, Any]) -> Tools:
-    """The tools of a request and how they may be used. Raises RequestError."""
-    offered, strict = _tools(request.get("tools"))
-    return Tools(
-        offered=tuple(offered),
-        strict=strict,
-        choice=_tool_choice(request.get("tool_choice"), offered),
-        parallel=request.get("parallel_tool_calls") is not False,
-    )
 
 
 def map_effort(effort: Any, efforts: Sequence[str]) -> str | None:
@@ -167,18 +127,18 @@ def _messages(request: Mapping[str, Any], images: bool) -> list[dict[str, Any]]:
     if raw is None:
         raise RequestError("'messages' is required")
     if not isinstance(raw, list):
-        raise RequestError(f"'messages' must be an array, got {_kind(raw)}")
+        raise RequestError(f"'messages' must be an array, got {kind_of(raw)}")
     return [_message(m, i, images) for i, m in enumerate(cast("list[Any]", raw))]
 
 
 def _message(raw: Any, index: int, images: bool) -> dict[str, Any]:
     where = f"messages[{index}]"
     if not isinstance(raw, Mapping):
-        raise RequestError(f"{where} must be an object, got {_kind(raw)}")
+        raise RequestError(f"{where} must be an object, got {kind_of(raw)}")
     message = cast("Mapping[str, Any]", raw)
     if "role" not in message:
         raise RequestError(f"{where} has no 'role'")
-    role = _text(message["role"], f"{where}.role")
+    role = text_of(message["role"], f"{where}.role")
     calls = message.get("tool_calls")
     if "content" not in message:
         if role != "assistant":
@@ -190,15 +150,15 @@ def _message(raw: Any, index: int, images: bool) -> dict[str, Any]:
         "content": _content(message.get("content"), f"{where}.content", images),
     }
     if "reasoning_content" in message:
-        reasoning = _text(message["reasoning_content"], f"{where}.reasoning_content")
+        reasoning = text_of(message["reasoning_content"], f"{where}.reasoning_content")
         if reasoning:
             result["reasoning_content"] = reasoning
     for key in ("name", "tool_call_id"):
-        if message.get(key) is not None and _text(message[key], f"{where}.{key}"):
+        if message.get(key) is not None and text_of(message[key], f"{where}.{key}"):
             result[key] = message[key]
     if calls is not None:
         if not isinstance(calls, list):
-            raise RequestError(f"{where}.tool_calls must be an array, got {_kind(calls)}")
+            raise RequestError(f"{where}.tool_calls must be an array, got {kind_of(calls)}")
         listed = [
             _tool_call(c, f"{where}.tool_calls[{i}]")
             for i, c in enumerate(cast("list[Any]", calls))
@@ -214,19 +174,19 @@ def _content(content: Any, where: str, images: bool) -> str | list[dict[str, Any
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise RequestError(f"{where} must be a string or an array of parts, got {_kind(content)}")
+        raise RequestError(f"{where} must be a string or an array of parts, got {kind_of(content)}")
     parts = cast("list[Any]", content)
     return [_part(p, f"{where}[{i}]", images) for i, p in enumerate(parts)] or ""
 
 
 def _part(raw: Any, where: str, images: bool) -> dict[str, Any]:
     if not isinstance(raw, Mapping):
-        raise RequestError(f"{where} must be an object with a 'type', got {_kind(raw)}")
+        raise RequestError(f"{where} must be an object with a 'type', got {kind_of(raw)}")
     part = cast("Mapping[str, Any]", raw)
     if "type" not in part:
         raise RequestError(f"{where} has no 'type'")
     if part["type"] == "text":
-        return {"type": "text", "text": _text(part.get("text"), f"{where}.text")}
+        return {"type": "text", "text": text_of(part.get("text"), f"{where}.text")}
     if part["type"] in ("image", "image_url", "video", "video_url", "input_video"):
         if images:
             return dict(part)
@@ -234,24 +194,8 @@ def _part(raw: Any, where: str, images: bool) -> dict[str, Any]:
     raise RequestError(f"{where}: content parts of type {part['type']!r} are not supported")
 
 
-def _function(raw: Any, where: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
-    """An object of type 'function', its 'function' object, and the name in there."""
-    if not isinstance(raw, Mapping):
-        raise RequestError(f"{where} must be an object, got {_kind(raw)}")
-    outer = cast("Mapping[str, Any]", raw)
-    if outer.get("type") != "function":
-        raise RequestError(f"{where}.type must be 'function'")
-    inner = outer.get("function")
-    if not isinstance(inner, Mapping):
-        raise RequestError(f"{where} has no 'function' object")
-    function = cast("Mapping[str, Any]", inner)
-    if "name" not in function:
-        raise RequestError(f"{where}.function has no 'name'")
-    return outer, function, _text(function["name"], f"{where}.function.name")
-
-
 def _tool_call(raw: Any, where: str) -> dict[str, Any]:
-    call, function, name = _function(raw, where)
+    call, function, name = function_of(raw, where)
     if "arguments" not in function:
         raise RequestError(f"{where}.function has no 'arguments' (an object, or JSON text)")
     arguments = function["arguments"]
@@ -264,58 +208,6 @@ def _tool_call(raw: Any, where: str) -> dict[str, Any]:
     if call.get("id"):
         result["id"] = call["id"]
     return result
-
-
-def _tools(raw: Any) -> tuple[list[dict[str, Any]], frozenset[str]]:
-    if raw is None:
-        return [], frozenset()
-    if not isinstance(raw, list):
-        raise RequestError(f"'tools' must be an array, got {_kind(raw)}")
-    tools: list[dict[str, Any]] = []
-    strict: set[str] = set()
-    for index, item in enumerate(cast("list[Any]", raw)):
-        where = f"tools[{index}]"
-        _, function, name = _function(item, where)
-        description = function.get("description", "")
-        tools.append(
-            {
-                "type": "function",
-                "function": {
-                    "name": name,
-                    "description": _text(description, f"{where}.function.description"),
-                    "parameters": function.get("parameters", {}),
-                },
-            }
-        )
-        if function.get("strict") is True:
-            strict.add(name)
-    return tools, frozenset(strict)
-
-
-def _tool_choice(raw: Any, tools: Sequence[Mapping[str, Any]]) -> ToolChoice:
-    if raw is None:
-        return FREE_CHOICE
-    if isinstance(raw, str):
-        try:
-            return ToolChoice(ToolMode(raw))
-        except ValueError:
-            raise RequestError(
-                f"tool_choice must be 'auto', 'none', 'required' or name a function; got {raw!r}"
-            ) from None
-    if not isinstance(raw, Mapping):
-        raise RequestError(f"tool_choice must be a string or an object, got {_kind(raw)}")
-    choice = cast("Mapping[str, Any]", raw)
-    function = choice.get("function", choice)
-    name = cast("Any", function).get("name") if isinstance(function, Mapping) else None
-    if not isinstance(name, str):
-        raise RequestError("tool_choice names no function: expected {'function': {'name': …}}")
-    offered = [t["function"]["name"] for t in tools]
-    if name not in offered:
-        raise RequestError(
-            f"tool_choice demands the function {name!r}, which is not among the tools "
-            f"({', '.join(offered) or 'none were offered'})"
-        )
-    return ToolChoice(ToolMode.REQUIRED, name)
 
 
 def _ending(
@@ -419,22 +311,3 @@ def _joined(content: str | list[dict[str, Any]]) -> str:
         if part["type"] == "text":
             text += ("\n\n" if text else "") + part["text"]
     return text
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise RequestError(f"{where} must be a string, got {_kind(value)}")
-    return value
-
-
-def _kind(value: Any) -> str:
-    """How JSON calls the type of a value."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "a boolean"
-    if isinstance(value, (int, float)):
-        return "a number"
-    if isinstance(value, str):
-        return "a string"
-    return "an array" if isinstance(value, (list, tuple)) else "an object"

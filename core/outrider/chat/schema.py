@@ -6,11 +6,13 @@ Nothing is invented: text that is not what the schema asks for stays text, and i
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, cast
+from urllib.parse import unquote
 
 from outrider.chat.body import read_json
 from outrider.chat.message import Violation
@@ -166,6 +168,67 @@ class ToolSchema:
             if (kinds := self._kinds(member, depth + 1)) is not None:
                 return kinds
         return None
+
+
+def schema_problem(schema: Any) -> str | None:
+    """Why a value is no schema that can be checked, in a sentence; None when it is one."""
+    if schema is None or schema == {}:
+        return None
+    if not isinstance(schema, Mapping):
+        return f"expected an object, got {_kind(schema)}"
+    try:
+        text = json.dumps(schema)
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"it is not JSON: {error}"
+    return _problem(text)
+
+
+@functools.lru_cache(256)
+def _problem(text: str) -> str | None:
+    import jsonschema
+    import jsonschema.exceptions
+    import jsonschema.validators
+
+    schema: Any = json.loads(text)
+    validators: Any = jsonschema.validators
+    kind = validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    exceptions: Any = jsonschema.exceptions
+    try:
+        kind.check_schema(schema)
+    except exceptions.SchemaError as error:
+        return f"{pointer(*error.absolute_path)}: {error.message}"
+    except RecursionError:
+        return "it is nested too deeply"
+    for place, reference in _references(schema):
+        if reference.startswith("#/") and not _leads_somewhere(schema, reference):
+            return f"{pointer(*place)}: {reference!r} leads nowhere"
+    return None
+
+
+def _references(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Every `$ref`, with its place; values that are data are not looked into."""
+    if isinstance(value, dict):
+        for key, member in cast("dict[str, Any]", value).items():
+            if key == "$ref" and isinstance(member, str):
+                yield (*place, key), member
+            elif key not in ("const", "enum", "default", "examples"):
+                yield from _references(member, (*place, key))
+    elif isinstance(value, list):
+        for index, member in enumerate(cast("list[Any]", value)):
+            yield from _references(member, (*place, index))
+
+
+def _leads_somewhere(root: Any, reference: str) -> bool:
+    target = root
+    for step in reference[2:].split("/"):
+        name = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(target, dict) and name in target:
+            target = cast("dict[str, Any]", target)[name]
+        elif isinstance(target, list) and name.isdigit() and int(name) < len(_list(target)):
+            target = _list(target)[int(name)]
+        else:
+            return False
+    return True
 
 
 def write_value(value: Any) -> str:

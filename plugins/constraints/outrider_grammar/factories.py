@@ -51,6 +51,8 @@ class JsonSchemaFactory(_GrammarFactory):
     With tools on offer, and no `tool_choice` against it, the answer may be calls instead.
     """
 
+    fields = frozenset({"response_format"})
+
     def make(self, request: Mapping[str, Any], prompt: Prompt | None) -> Constraint | None:
         """The grammar of a request's `response_format`; None for free text."""
         schema = response_schema(request)

@@ -55,6 +55,8 @@ class ReasoningBudgetFactory(ConstraintFactory):
         self._vocabulary = runtime.engine.vocabulary
         self._tags: Tags | None = None
 
+    fields = frozenset({"reasoning", "reasoning_budget_tokens", "thinking_budget_tokens"})
+
     def make(self, request: Mapping[str, Any], prompt: Prompt | None) -> Constraint | None:
         """The budget of a request; None when it has no limit."""
         budget = self._budget(request)

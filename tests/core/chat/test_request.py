@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -126,3 +127,55 @@ def test_odd_but_harmless_wishes_are_noted() -> None:
     assert any("ignored" in n for n in read(enable_thinking=False).notes)
     flag = {"preserve_thinking": "false"}
     assert any("neither true nor false" in n for n in read(chat_template_kwargs=flag).notes)
+
+
+def _tools(*names, parameters=None):
+    return [
+        {"type": "function", "function": {"name": name, "parameters": parameters or {}}}
+        for name in names
+    ]
+
+
+@pytest.mark.parametrize("name", ["", "a>b", "a\nb", "<f", " f", "f" * 257])
+def test_a_name_that_cannot_stand_in_a_call_is_refused(name):
+    with pytest.raises(RequestError, match=r"tools\[0\]\.function\.name is .*expected 1 to 256"):
+        read(tools=_tools(name))
+
+
+def test_a_call_cannot_be_demanded_without_tools():
+    with pytest.raises(RequestError, match="tool_choice is 'required', but no tools were offered"):
+        read(tool_choice="required")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"type": 5}, "/type: 5 is not valid"),
+        ({"properties": {"a": {"$ref": "#/$defs/b"}}}, r"/properties/a/\$ref: '#/\$defs/b' leads"),
+        ({"properties": {"a": {"$ref": "#/allOf/1"}}, "allOf": [{}]}, "'#/allOf/1' leads nowhere"),
+        ([1], "expected an object, got array"),
+        ({"a": {1}}, "it is not JSON"),
+    ],
+)
+def test_parameters_that_are_no_schema_are_noted(parameters, problem):
+    [note] = read(tools=_tools("f", parameters=parameters)).notes
+    assert "calls of 'f' cannot be checked: tools[0].function.parameters is no JSON" in note
+    assert re.search(problem, note)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"$defs": {"a/b": {}}, "properties": {"a": {"$ref": "#/$defs/a~1b"}}},
+        {"allOf": [{}], "properties": {"a": {"$ref": "#/allOf/0"}}},
+        {"properties": {"$ref": {"type": "string"}, "a": {"const": {"$ref": "#/nowhere"}}}},
+    ],
+)
+def test_parameters_that_are_a_schema_are_not(parameters):
+    assert read(tools=_tools("f", parameters=parameters)).notes == ()
+
+
+def test_two_functions_of_one_name_are_noted():
+    [note] = read(tools=_tools("f", "g", "f")).notes
+    assert note == "tools[2] has the name of tools[0], 'f'"

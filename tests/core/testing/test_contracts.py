@@ -154,6 +154,8 @@ def factory(constraint):
     class Factory(ConstraintFactory):
         """Makes the constraint for requests that ask for even tokens."""
 
+        fields = frozenset({"even"})
+
         def make(self, request, prompt):
             return constraint() if request.get("even") else None
 
@@ -178,6 +180,13 @@ def test_a_constraint_that_changes_when_asked_is_found():
     suite.requests = [{"even": True}]
     with pytest.raises((AssertionError, PluginError)):  # the loop notices it as well
         suite.test_drafts_do_not_change_the_answer()
+
+
+def test_a_constraint_that_does_not_say_what_it_reads_is_found():
+    suite = contract_for(ConstraintContract, factory(EvenThenRider))
+    suite.requests = [{"even": True, "odd": False}]
+    with pytest.raises(AssertionError, match="`fields` must name odd"):
+        suite.test_fields_are_declared()
 
 
 @pytest.mark.parametrize(

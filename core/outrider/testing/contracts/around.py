@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 
+from outrider.chat.fields import BODY_FIELDS
 from outrider.chat.message import ContentDelta, Message
 from outrider.components import Assembly, Constraint, Observer, PrefixCache, Prompt, Reuse
 from outrider.errors import RequestError
@@ -108,6 +109,14 @@ class ConstraintContract(ComponentContract):
         """A request that does not mention it is not constrained."""
         with self.opened() as pipeline:
             assert pipeline.constraints[0].make({"messages": []}, self.prompt) is None
+
+    def test_fields_are_declared(self) -> None:
+        """What its requests hold beyond usual bodies is in `fields`, or `chat` refuses it."""
+        with self.opened() as pipeline:
+            known = BODY_FIELDS | pipeline.constraints[0].fields
+            for body in self.asking():
+                undeclared = body.keys() - known
+                assert not undeclared, f"`fields` must name {', '.join(sorted(undeclared))}"
 
     def test_queries_agree_and_change_nothing(self) -> None:
         """`mask`, `allows` and `legal_prefix` say the same of every token, again and again."""
