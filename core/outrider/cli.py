@@ -193,7 +193,7 @@ def plugins(as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False)
     for column in ("kind", "name", "what it is", "from"):
-        table.add_column(column)
+        table.add_column(column, no_wrap=column in ("kind", "name"))
     for entry in registry.entries():
         what = (entry.cls.__doc__ or "").strip().splitlines()
         cells = (entry.kind, entry.name, what[0] if what else "", str(entry.source))

@@ -397,6 +397,8 @@ _converter.register_structure_hook_func(lambda t: get_origin(t) in (Union, types
 
 
 def _plural(kind: Any) -> str:
+    if kind in _SPECS:
+        return f"{_SPECS[kind]}s: {{use: NAME, …}}"
     text = describe(kind)
     words = {
         "a whole number": "whole numbers", "a number": "numbers", "a text": "texts",

@@ -10,7 +10,6 @@ that has a goal, answered to their ends.
 from __future__ import annotations
 
 import argparse
-import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,22 +18,11 @@ from nano.server import LlamaServer, verification_steps
 from nano.synth.gen import Gen
 from nano.tasks import FAMILIES
 from nano.template import load_template, prompt
+from nano.unseen import code_prompts
 from verify_server import mode_args
 
 SLOTS = 8
 CHAT_SEED = 31_000_000
-
-
-def code_prompts(folder: Path, count: int) -> list[str]:
-    """Files cut at random places."""
-    rng = random.Random(9)
-    files = sorted(folder.glob("*.py"))
-    prompts: list[str] = []
-    while len(prompts) < count:
-        source = rng.choice(files).read_text()
-        at = rng.randrange(len(source))
-        prompts.append(source[max(0, at - 1200) : at])
-    return prompts
 
 
 def chat_prompts(data: Path, count: int) -> list[str]:

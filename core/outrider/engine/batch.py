@@ -19,7 +19,7 @@ _SMALL = 32
 
 
 class LlamaBatch:
-    """A `llama_batch` over preallocated arrays; see `outrider.components.Batch`.
+    """A `llama_batch` over preallocated arrays; see `outrider.target.Batch`.
 
     `width` > 0 adds embedding rows; with `tokens=False` the rows are embeddings only.
     `n_positions` is 4 for embedding rows of models with multi-axis positions, whose layout is

@@ -29,7 +29,7 @@ _DECODE_FAILURES = {
 
 
 class LlamaContext:
-    """See `outrider.components.Context`; one context belongs to one thread."""
+    """See `outrider.target.Context`; one context belongs to one thread."""
 
     def __init__(
         self,

@@ -53,16 +53,21 @@ class LlamaConfig:
     devices: tuple[str, ...] = ()
     """Names of the devices to use; empty: all."""
     split_mode: Literal["none", "layer", "row", "tensor"] = "layer"
+    """How a model is spread over several devices: whole layers, or every layer in parts."""
     tensor_split: tuple[float, ...] = ()
     """Share of the model on each device."""
     main_gpu: int = 0
+    """The device for everything where nothing is spread."""
     flash_attention: Literal["auto", "on", "off"] = "auto"
     """auto: off where the model is computed on the CPU and the scores of a long prompt fit 256 MiB
     (llama.cpp's kernel there takes rows one by one below 64: at 1,100 tokens of context a verify
     batch then costs twice as much), else what llama.cpp chooses."""
     cache_type_k: CacheType = "f16"
+    """Type of the keys of the attention cache; smaller ones save memory and lose precision."""
     cache_type_v: CacheType = "f16"
+    """The same for its values."""
     offload_kqv: bool = True
+    """Keep the attention cache and its computations on the accelerator."""
     steady: Literal["auto", "on", "off"] = "auto"
     """Whether a drafter's decodes get rows they do not need so that all have one shape: a device
     replays a shape it knows, while another one has its graph built anew. auto: where the model is
@@ -78,7 +83,7 @@ class LlamaConfig:
 
 
 class LlamaEngine(Component):
-    """llama.cpp, bound with cffi; see `outrider.components.Engine`."""
+    """llama.cpp, bound with cffi."""
 
     kind = "engine"
     Config = LlamaConfig
@@ -186,7 +191,7 @@ class LlamaEngine(Component):
     ) -> LlamaContext:
         """Load a drafter model whose context refers to the target's (`ctx_other`).
 
-        See `outrider.components.Engine.open_drafter`.
+        See `outrider.target.Engine.open_drafter`.
         """
         model = self._load_model(path, False, None)
         params = self._params(n_batch=n_batch, n_rs_seq=0, outputs=outputs)

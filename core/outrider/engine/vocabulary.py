@@ -10,7 +10,7 @@ from outrider.errors import EngineError, RequestError
 
 
 class LlamaVocabulary:
-    """The vocabulary of a loaded model; see `outrider.components.Vocabulary`."""
+    """The vocabulary of a loaded model; see `outrider.target.Vocabulary`."""
 
     def __init__(self, model: Any) -> None:
         self._c = library().c

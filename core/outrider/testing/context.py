@@ -19,7 +19,7 @@ WIDTH = 8
 
 
 class ScriptedBatch:
-    """See `outrider.components.Batch`."""
+    """See `outrider.target.Batch`."""
 
     def __init__(self, capacity: int, width: int = 0) -> None:
         self.capacity = capacity

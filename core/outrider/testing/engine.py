@@ -90,7 +90,7 @@ def cost_of(table: Sequence[float], rows: int) -> float:
 
 
 class ScriptedEngine(Component):
-    """A toy model with chosen statistics and costs; see `outrider.components.Engine`."""
+    """A toy model with chosen statistics and costs, for tests."""
 
     kind = "engine"
     Config = ScriptedConfig

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from outrider import hookimpl
+from outrider import PrefixCache, hookimpl
 
 from outrider_rollback.checkpoint import CheckpointRollback
 from outrider_rollback.ring import SnapshotRing
 from outrider_rollback.truncate import TruncateRollback
+
+
+class NoCache(PrefixCache):
+    """Keeps nothing: every prompt is prefilled whole."""
 
 
 @hookimpl
@@ -22,6 +26,4 @@ def outrider_rollbacks():
 @hookimpl
 def outrider_caches():
     """Offer `none`: every prompt is prefilled."""
-    from outrider import PrefixCache
-
-    return {"none": PrefixCache}
+    return {"none": NoCache}

@@ -70,7 +70,7 @@ class BlockConfig:
 
 
 class BlockDrafter(Drafter):
-    """Drafts blocks with a DFlash2 or DFlash model; see the module's docstring."""
+    """Drafts a whole block in one pass of a DFlash2 or DFlash model of its own."""
 
     Config = BlockConfig
 

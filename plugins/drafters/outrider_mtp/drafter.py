@@ -129,7 +129,7 @@ class _Rows:
 
 
 class MtpDrafter(Drafter):
-    """Drafts with the target's own MTP head; see the module's docstring."""
+    """Drafts with the target's own multi-token-prediction head, chained to k tokens."""
 
     Config = MtpConfig
     needs = Needs(nextn=True)

@@ -76,10 +76,6 @@ class SuffixDrafter(Drafter):
             return 0
         return self._grade(sequence)
 
-    def match_length(self, sequence: Sequence) -> int:
-        """Length of the context that occurred before, for those who weigh proposals."""
-        return self._automata[sequence.id].match_length
-
     def _grade(self, sequence: Sequence) -> int:
         """Matches of about the same length are about as good, if one token followed all of them."""
         automaton = self._automata[sequence.id]

@@ -81,7 +81,7 @@ _NO_HISTORY: NDArray[np.int32] = np.empty(0, np.int32)
 
 
 class RejectionSampler(Sampler):
-    """See the module's docstring."""
+    """Draws tokens, with or without drafts from the same distribution."""
 
     Config = RejectionConfig
 

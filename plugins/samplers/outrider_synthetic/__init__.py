@@ -97,7 +97,7 @@ class Uniform:
 
 
 class SyntheticSampler(Sampler):
-    """For benchmarks only: accepts drafts at random. See the module's docstring."""
+    """For benchmarks only: accepts drafts at random, so that what it says is no text."""
 
     Config = SyntheticConfig
 
