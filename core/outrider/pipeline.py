@@ -424,8 +424,8 @@ class Pipeline:
         body: dict[str, Any] = {"messages": list(messages), **request}
         if tools is not None:
             body["tools"] = list(tools)
-        answer = self.start_chat(body, {name: body[name] for name in own & body.keys()})
         with self._counted_anew():
+            answer = self.start_chat(body, {name: body[name] for name in own & body.keys()})
             answer.start()
         for delta in answer.deltas():
             if on_delta is not None:

@@ -95,8 +95,9 @@ def test_a_schema_is_held(open_pipeline, folder: Path, name: str) -> None:
     }
     form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
     question = [{"role": "user", "content": "Give me a number."}]
+    off = {"enable_thinking": False}
     for seed in range(4):
-        answer = pipeline.chat(question, response_format=form, seed=seed, enable_thinking=False)
+        answer = pipeline.chat(question, response_format=form, seed=seed, chat_template_kwargs=off)
         assert json.loads(answer.content).keys() == {"number", "ok"}
 
 

@@ -41,15 +41,19 @@ BODY_FIELDS = frozenset(
 )
 """Fields that are read whatever template and constraints there are."""
 
+_ELSEWHERE = dict.fromkeys(("enable_thinking", "preserve_thinking"), "`chat_template_kwargs`") | {
+    "budget": "`reasoning`"
+}
+
 
 def check_known(given: Iterable[str], known: Iterable[str]) -> None:
     """Refuse a field that nobody reads, which is a misspelt one. Raises RequestError."""
     names = set(known)
     for name in given:
         if name not in names:
-            raise RequestError(
-                f"nothing reads the field {name!r} of a request; {nearest(name, names)}"
-            )
+            place = _ELSEWHERE.get(name)
+            hint = f"it belongs under {place}" if place else nearest(name, names)
+            raise RequestError(f"nothing reads the field {name!r} of a request; {hint}")
 
 
 def max_tokens(body: Mapping[str, Any]) -> int | None:

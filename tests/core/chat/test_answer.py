@@ -39,6 +39,7 @@ def test_rows_of_a_layer_that_nobody_asked_for_are_an_error(open_pipeline):
             {"max_token": 5},
             "nothing reads the field 'max_token' of a request; did you mean 'max_to",
         ),
+        ({"enable_thinking": False}, "it belongs under `chat_template_kwargs`"),
         ({"resonse_format": {"type": "json_object"}}, "did you mean 'response_format'"),
         ({"n": 2}, "n is 2; a request has one answer"),
         ({"logprobs": 3}, "logprobs must be true or false, got 3; top_logprobs says how many"),
