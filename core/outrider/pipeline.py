@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -70,6 +71,7 @@ class Pipeline:
     def __init__(self, config: PipelineConfig, registry: Registry) -> None:
         self.config = config
         self.registry = registry
+        self._built: Counter[tuple[str, str]] = Counter()
         self.model: ModelInfo
         self.engine: Engine
         self._assemble()
@@ -103,11 +105,18 @@ class Pipeline:
         return cls(config, registry)
 
     def build(self, kind: str, spec: ComponentSpec) -> Any:
-        """Build the component a spec names (`Builder`)."""
+        """Build the component a spec names (`Builder`).
+
+        The second of a kind under one name is called `NAME-2`: names keep statistics, costs and
+        what belongs to a sequence apart.
+        """
         entry = self.registry.find(kind, spec.use)
         assert entry is not None, spec
+        self._built[kind, spec.use] += 1
+        count = self._built[kind, spec.use]
+        name = spec.use if count == 1 else f"{spec.use}-{count}"
         try:
-            return entry.cls(spec.config, Assembly(self, name=spec.use))
+            return entry.cls(spec.config, Assembly(self, name=name))
         except (ConfigError, ModelError) as error:
             raise ConfigError(f"{self.config.name}: {spec.path or kind}: {error}") from None
 
@@ -210,7 +219,7 @@ class Pipeline:
         return [
             self.build(kind, ComponentSpec(entry.name, entry.cls.Config(), kind))
             for entry in self.registry.entries(kind)
-            if all(f.default is not attrs.NOTHING for f in attrs.fields(entry.cls.Config) if f.init)
+            if not entry.needs_options
         ]
 
     def _components(self) -> Iterator[tuple[str, Component]]:

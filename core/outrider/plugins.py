@@ -106,6 +106,12 @@ class Entry:
     cls: type[Any]
     source: Source
 
+    @property
+    def needs_options(self) -> bool:
+        """Whether it cannot be used without being configured."""
+        fields = attrs.fields(self.cls.Config)
+        return any(f.default is attrs.NOTHING for f in fields if f.init)
+
 
 @attrs.frozen
 class Failure:

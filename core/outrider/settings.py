@@ -153,7 +153,7 @@ def _list(document: Document, key: str, kind: str, registry: Registry) -> tuple[
         return tuple(
             ComponentSpec(entry.name, entry.cls.Config(), key)
             for entry in registry.entries(kind)
-            if all(f.default is not attrs.NOTHING for f in attrs.fields(entry.cls.Config))
+            if not entry.needs_options
         )
     data: Any = document.data.get(key) or []
     if not isinstance(data, list):

@@ -189,19 +189,21 @@ def _problem(text: str) -> str | None:
     import jsonschema.exceptions
     import jsonschema.validators
 
-    schema: Any = json.loads(text)
     validators: Any = jsonschema.validators
-    kind = validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     exceptions: Any = jsonschema.exceptions
     try:
+        schema: Any = json.loads(text)
+        kind = validators.validator_for(schema, default=jsonschema.Draft202012Validator)
         kind.check_schema(schema)
+        for place, reference in _references(schema):
+            if reference.startswith("#/") and not _leads_somewhere(schema, reference):
+                return f"{pointer(*place)}: {reference!r} leads nowhere"
     except exceptions.SchemaError as error:
         return f"{pointer(*error.absolute_path)}: {error.message}"
     except RecursionError:
         return "it is nested too deeply"
-    for place, reference in _references(schema):
-        if reference.startswith("#/") and not _leads_somewhere(schema, reference):
-            return f"{pointer(*place)}: {reference!r} leads nowhere"
+    except Exception as error:  # a third-party schema can fail in any way
+        return str(error).partition("\n")[0]
     return None
 
 

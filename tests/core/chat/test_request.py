@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -155,6 +156,9 @@ def test_a_call_cannot_be_demanded_without_tools():
         ({"properties": {"a": {"$ref": "#/allOf/1"}}, "allOf": [{}]}, "'#/allOf/1' leads nowhere"),
         ([1], "expected an object, got array"),
         ({"a": {1}}, "it is not JSON"),
+        ({"$schema": []}, "no JSON schema: "),
+        (functools.reduce(lambda inner, _: {"not": inner}, range(400), {}), "nested too deeply"),
+        (functools.reduce(lambda inner, _: {"x": inner}, range(99999), {}), "it is not JSON"),
     ],
 )
 def test_parameters_that_are_no_schema_are_noted(parameters, problem):

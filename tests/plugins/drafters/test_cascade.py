@@ -106,3 +106,11 @@ def test_statistics_tell_grades_of_evidence_apart(tmp_path):
         pipeline.generate([260, 261], max_tokens=120)
         numbers = pipeline.summary()["components"]["draft_length:adaptive"]
     assert set(numbers["acceptance"]) == {"cheap", "cheap/5"}
+
+
+def test_two_drafters_of_one_kind_are_told_apart(tmp_path):
+    data = keys("cheap", "cheap", "cheap-wrong", folder=tmp_path)
+    with opened(data, offers=OFFERS) as pipeline:
+        assert [d.name for d in pipeline.drafter.parts] == ["cheap", "cheap-2", "cheap-wrong"]
+        pipeline.generate([260, 261], max_tokens=40)
+        assert "cheap-2" in pipeline.draft_length.statistics()["drafting_us"]
