@@ -29,6 +29,12 @@ THREADS = "engine.threads=1"
 OpenPipeline = Callable[..., Pipeline]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What is measured here belongs to nobody's next run."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("user-cache"))
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The repository."""
