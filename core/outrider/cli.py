@@ -132,6 +132,8 @@ def generate(
     if trace is not None:
         assembled.trace(trace)
     sampling = {} if seed is None else {"seed": seed}
+    if sampling:
+        assembled.sampler.settings(sampling)  # an option it has not, before weights are loaded
     with opened(assembled, quiet=quiet) as ready:
         if not quiet:
             _stderr.print(_plan_line(ready.plan()), style="dim", highlight=False)

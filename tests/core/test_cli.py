@@ -109,6 +109,8 @@ def test_a_trace_has_a_line_for_every_step(tmp_path):
         (("x", "--set", "drafter=sufix"), "no drafter named 'sufix'; did you mean 'suffix'?"),
         (("x", "--trace", "/nowhere/t.jsonl"), "/nowhere/t.jsonl needs a folder"),
         (("x", "--nonsense"), "No such option"),
+        (("x", "--seed", "3"), "seed: the sampler 'greedy' always takes the most likely token"),
+        (("x", "--seed", str(2**64), "--set", "sampler.use=rejection"), "expected a 64-bit number"),
     ],
 )
 def test_mistakes_are_told_before_anything_is_loaded(monkeypatch, arguments, message):
