@@ -7,14 +7,13 @@ python scripts/option_reference.py --check    # fail when it is not up to date
 
 from __future__ import annotations
 
-import argparse
 import inspect
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 import attrs
+import generated
 from outrider.config import ByteSize, bounds, describe, option_fields, option_texts, shown
 from outrider.plugins import Entry, installed
 from outrider.settings import LISTS, SLOTS
@@ -88,25 +87,5 @@ def default(field: attrs.Attribute[Any]) -> str:
     return str(value)
 
 
-def document(present: str) -> str:
-    """The document with its generated part replaced."""
-    written, marker, _ = present.partition(START)
-    assert marker, f"{DOCUMENT} has no line {START}"
-    return f"{written}{START}\n\n{reference()}"
-
-
-def main() -> None:
-    """Rewrite or check the document."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    present = DOCUMENT.read_text(encoding="utf-8")
-    wanted = document(present)
-    if check and wanted != present:
-        sys.exit(f"{DOCUMENT} is not up to date; run python scripts/option_reference.py")
-    if not check:
-        DOCUMENT.write_text(wanted, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    generated.main(DOCUMENT, START, reference, __doc__)

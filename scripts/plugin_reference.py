@@ -7,15 +7,14 @@ python scripts/plugin_reference.py --check    # fail when it is not up to date
 
 from __future__ import annotations
 
-import argparse
 import ast
 import inspect
-import sys
 import textwrap
 from pathlib import Path
 from types import FunctionType
 
 import attrs
+import generated
 from outrider import components, errors, hookspecs, sequence, states, step, target
 from outrider.config import option_texts
 
@@ -147,25 +146,5 @@ def markdown(docstring: str) -> str:
     return docstring.replace("::\n", ":\n")
 
 
-def document(text: str) -> str:
-    """The document with its generated part replaced."""
-    written, marker, _ = text.partition(START)
-    assert marker, f"{DOCUMENT} has no line {START}"
-    return f"{written}{START}\n\n{reference()}"
-
-
-def main() -> None:
-    """Rewrite or check the document."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    present = DOCUMENT.read_text(encoding="utf-8")
-    wanted = document(present)
-    if check and wanted != present:
-        sys.exit(f"{DOCUMENT} is not up to date; run python scripts/plugin_reference.py")
-    if not check:
-        DOCUMENT.write_text(wanted, encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    generated.main(DOCUMENT, START, reference, __doc__)

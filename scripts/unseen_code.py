@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Accepted drafts a verification step on continuations of unseen code, in outrider's own loop.
 
-    scripts/unseen_code.py --code llama.cpp/conversion --tokens 48,64,256 --out FILE.json
+    scripts/unseen_code.py --code llama.cpp/conversion --tokens 48 64 256 --out FILE.json
 
 Greedy, the prompts of `train_nano/verify_unseen_code.py`: files cut at random places. A step that
 verified drafts counts with as many as the sampler accepted; a prompt's first token comes from its
@@ -20,7 +20,7 @@ from typing import Any
 
 import attrs
 from bench import machine
-from outrider import OutriderError, Pipeline, Request
+from outrider import ConfigError, OutriderError, Pipeline, Request, RequestError
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts" / "train_nano"))
@@ -36,13 +36,15 @@ def main() -> int:
     parser.add_argument("--code", type=Path, required=True, help="folder with Python files")
     parser.add_argument("--pipeline", type=Path, default=ROOT / "examples/pipelines/mtp.yaml")
     parser.add_argument("--set", action="append", default=[], help="overrides of the pipeline")
-    parser.add_argument("--count", type=int, default=200, help="prompts")
-    parser.add_argument("--tokens", default="48,64,256", help="lengths of the texts")
+    parser.add_argument("--count", type=positive, default=200, help="prompts")
+    parser.add_argument(
+        "--tokens", type=positive, nargs="+", default=[48, 64, 256], help="lengths of the texts"
+    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     try:
         record = measure(options)
-    except OutriderError as error:
+    except (OutriderError, OSError) as error:
         print(f"unseen_code: {error}", file=sys.stderr)
         return 1
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -51,13 +53,25 @@ def main() -> int:
     return 0
 
 
+def positive(text: str) -> int:
+    """A number of things, of which there must be some."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Counts of every length of texts."""
+    """Counts of every length of texts. Raises OutriderError where nothing can be counted."""
+    if not any(options.code.glob("*.py")):
+        raise RequestError(f"{options.code} is no folder with Python files")
     prompts = code_prompts(options.code, options.count)
     overrides = ["engine.threads=1", *options.set]
     accepted: dict[str, Any] = {}
     with Pipeline.load(options.pipeline, overrides=overrides).open() as pipeline:
-        for tokens in map(int, options.tokens.split(",")):
+        if not pipeline.max_draft:
+            raise ConfigError(f"{options.pipeline} drafts nothing")
+        for tokens in options.tokens:
             accepted[str(tokens)] = attrs.asdict(counted(pipeline, prompts, tokens))
         name = pipeline.model.name
     return {
@@ -98,6 +112,10 @@ def counted(pipeline: Pipeline, prompts: list[str], tokens: int) -> Counts:
             if step.proposed:
                 steps.append((step.proposed, step.held))
     most = pipeline.max_draft
+    if not any(proposed == most for proposed, _ in steps):
+        raise RequestError(
+            f"no step of texts of {tokens} tokens has {most} drafts; take longer ones"
+        )
     whole = [held for proposed, held in steps if proposed == most]
     accepted = sum(held for _, held in steps)
     return Counts(
@@ -108,7 +126,7 @@ def counted(pipeline: Pipeline, prompts: list[str], tokens: int) -> Counts:
         a_whole_step=round(sum(whole) / len(whole), 4),
         by_the_first_count=round(accepted / (len(steps) + len(prompts)), 4),
         by_position=[
-            round(sum(held > i for held in whole) / sum(held >= i for held in whole), 4)
+            round(sum(held > i for held in whole) / max(1, sum(held >= i for held in whole)), 4)
             for i in range(most)
         ],
     )
