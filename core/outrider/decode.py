@@ -18,6 +18,7 @@ accept and commit, with an empty draft.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -42,6 +43,8 @@ from outrider.statistics import Statistics
 from outrider.step import NO_DRAFT, Accepted, Draft, Step
 from outrider.target import Engine
 from outrider.text import TextStream
+
+log = logging.getLogger("outrider.decode")
 
 Method = TypeVar("Method", bound=Callable[..., object])
 
@@ -459,13 +462,22 @@ class Decoder:
             self._turn.release()
 
     def _give_up(self, sequences: ListOf[Sequence]) -> None:
-        """A step failed half-way: end its sequences and empty their slots."""
+        """A step failed half-way: end its sequences and empty their slots.
+
+        What is raised on the way is logged.
+        """
         for sequence in sequences:
-            if sequence.slot.owner is sequence:
-                sequence.finish = Finish(FinishReason.ERROR, "the step failed")
-                sequence.slot.owner = None
-                self.drafter.end(sequence)
-                self.states.clear(sequence.slot)
+            if sequence.slot.owner is not sequence:
+                continue
+            sequence.finish = Finish(FinishReason.ERROR, "the step failed")
+            sequence.slot.owner = None
+            try:
+                with ExitStack() as last:
+                    last.callback(self.states.clear, sequence.slot)
+                    self.drafter.end(sequence)
+            except Exception:
+                # the error of the step is what is raised
+                log.exception("ending sequence %d failed as well", sequence.id)
 
 
 def _overridden(method: Method, default: Callable[..., object]) -> Method | None:

@@ -68,15 +68,32 @@ def test_greedy_pipelines_are_compared_token_by_token(invoke, files: dict[str, P
     assert found["speed_ratio"] == pytest.approx(ratio, abs=1e-3)
 
 
-def test_another_distribution_is_seen(invoke, files: dict[str, Path], tmp_path: Path) -> None:
+@pytest.fixture
+def distance(invoke, files: dict[str, Path], tmp_path: Path):
+    """What `compare` says of the distributions of two pipelines on a prompt of three lines."""
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("x = x + 1\ny = y + 1\nz =")
-    common = ["--json", "--prompts", prompts, "--seeds", 60, "--repeats", 1, "-n", 4]
-    code, out, err = invoke(files["warm"], files["hot"], *common)
-    assert code == 0, err
-    found = json.loads(out)
-    assert found["divergences"] is None
-    assert found["distance"]["between"] > 2 * found["distance"]["noise_floor"]
+
+    def found(a: str, b: str, seeds: int) -> dict[str, float]:
+        common = ["--json", "--prompts", prompts, "--seeds", seeds, "--repeats", 1, "-n", 4]
+        code, out, err = invoke(files[a], files[b], *common)
+        assert code == 0, err
+        result = json.loads(out)
+        assert result["divergences"] is None
+        return result["distance"]
+
+    return found
+
+
+def test_another_distribution_is_seen(distance) -> None:
+    found = distance("warm", "hot", 60)
+    assert found["between"] > 2 * found["noise_floor"]
+
+
+def test_a_greedy_pipeline_and_a_sampling_one_are_compared(distance) -> None:
+    found = distance("plain", "hot", 20)
+    assert found["noise_floor"] == 0
+    assert found["between"] > 0.5
 
 
 def test_the_table_says_what_was_found(invoke, files: dict[str, Path]) -> None:
@@ -149,17 +166,3 @@ def test_a_plot_is_written_or_the_missing_library_named(
 
 def test_the_command_is_installed() -> None:
     assert command.name == "compare"
-
-
-def test_a_greedy_pipeline_and_a_sampling_one_are_compared(
-    invoke, files: dict[str, Path], tmp_path: Path
-) -> None:
-    prompts = tmp_path / "prompts.txt"
-    prompts.write_text("x = x + 1\ny = y + 1\nz =")
-    common = ["--json", "--prompts", prompts, "--seeds", 20, "--repeats", 1, "-n", 4]
-    code, out, err = invoke(files["plain"], files["hot"], *common)
-    assert code == 0, err
-    found = json.loads(out)
-    assert found["divergences"] is None
-    assert found["distance"]["noise_floor"] == 0
-    assert found["distance"]["between"] > 0.5

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from outrider import (
-    Accepted,
     Draft,
     Drafter,
     DraftLength,
@@ -21,10 +20,11 @@ from outrider import (
     PluginError,
     Request,
     RequestError,
-    Sampler,
 )
 from outrider.testing import decode_all, emitted, opened, plain_tokens
 from outrider_greedy import GreedySampler
+
+from tests.core.testing.wrong import Credulous
 
 MAX_DRAFT = 6
 
@@ -410,16 +410,6 @@ def test_a_prefill_that_fails_leaves_a_clean_slot(scripted_pipeline):
 
 
 def test_a_sampler_that_accepts_unchecked_drafts_shows(scripted_pipeline):
-    class Credulous(Sampler):
-        def open(self, runtime):
-            self.target = runtime.engine.target
-
-        def accept(self, sequences, drafts, rows):
-            return [
-                Accepted(len(d.tokens), self.target.argmax(row + len(d.tokens)))
-                for d, row in zip(drafts, rows, strict=True)
-            ]
-
     keys = {"drafter": {"use": "echo", "accuracy": [0.5]}, "sampler": "credulous"}
     pipeline = scripted_pipeline(keys, offers={"sampler": {"credulous": Credulous}})
     result = pipeline.generate("The night", max_tokens=40)

@@ -451,6 +451,39 @@ def test_what_fails_at_the_end_of_a_sequence_ends_no_other(scripted_pipeline):
     assert pipeline.statistics.emitted == sum(lengths.values()) - 3
 
 
+def test_a_drafter_that_fails_in_the_step_and_at_the_end_keeps_no_slot(scripted_pipeline, caplog):
+    ended = []
+
+    class Broken(Drafter):
+        broken = True
+
+        def propose_one(self, sequence, limit):
+            if self.broken:
+                raise ValueError("no proposal")
+            return Draft()
+
+        def end(self, sequence):
+            ended.append(sequence.id)
+            if self.broken:
+                raise ValueError("no end")
+
+    pipeline: Pipeline = scripted_pipeline(
+        {"max_sequences": 2, "drafter": "broken"}, offers={"drafter": {"broken": Broken}}
+    )
+    both = [pipeline.start(Request(prompt=[260, 261 + i], max_tokens=6)) for i in range(2)]
+    with pytest.raises(ValueError, match="no proposal"):
+        pipeline.step(both)
+    assert [r.getMessage() for r in caplog.records] == [
+        f"ending sequence {i} failed as well" for i in range(2)
+    ]
+    assert "no end" in caplog.text
+    assert ended == [0, 1]
+    assert all(sequence.done for sequence in both)
+    assert not [s for s in pipeline.decoder.slots if s.owner is not None or s.length]
+    Broken.broken = False
+    assert len(pipeline.generate([260, 261], max_tokens=4).token_ids) == 4
+
+
 def test_closing_waits_for_the_step_of_another_thread(scripted_pipeline):
     inside, leave, order = threading.Event(), threading.Event(), []
 

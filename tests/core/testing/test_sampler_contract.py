@@ -16,7 +16,7 @@ from outrider.testing.contracts import (
 )
 from outrider_greedy import GreedySampler
 
-from tests.core.testing.wrong import contract_for
+from tests.core.testing.wrong import Credulous, contract_for
 
 
 class Impure(GreedySampler):
@@ -29,19 +29,6 @@ class Impure(GreedySampler):
         return [Accepted(0, self.asked % 7) for _ in rows]
 
 
-class Biased(Sampler):
-    """Takes any draft for granted."""
-
-    def open(self, runtime):
-        self.target = runtime.engine.target
-
-    def accept(self, sequences, drafts, rows):
-        return [
-            Accepted(len(d.tokens), self.target.argmax(row + len(d.tokens)))
-            for d, row in zip(drafts, rows, strict=True)
-        ]
-
-
 def test_a_sampler_that_changes_when_asked_is_found():
     with pytest.raises(AssertionError):
         contract_for(SamplerContract, Impure).test_it_accepts_prefixes_and_asking_changes_nothing()
@@ -49,7 +36,7 @@ def test_a_sampler_that_changes_when_asked_is_found():
 
 def test_a_sampler_that_believes_drafts_is_found():
     with pytest.raises(AssertionError):
-        contract_for(SamplerContract, Biased).test_drafts_do_not_change_what_is_emitted()
+        contract_for(SamplerContract, Credulous).test_drafts_do_not_change_what_is_emitted()
 
 
 @attrs.frozen
